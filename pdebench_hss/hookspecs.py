@@ -1,0 +1,46 @@
+"""The plugin contract: five hooks, all optional.
+
+A plugin is a module (or object) named by an entry point of group ``pdebench_hss``. It must be cheap to
+import: no torch, no scipy. What is heavy is named by a ``"package.module:attribute"`` string and imported
+when a trial needs it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pluggy
+
+if TYPE_CHECKING:
+    from .model import ModelSpec
+    from .task import TaskSpec
+
+PROJECT = "pdebench_hss"
+
+hookspec = pluggy.HookspecMarker(PROJECT)
+hookimpl = pluggy.HookimplMarker(PROJECT)
+
+
+@hookspec
+def pdebench_hss_models() -> list[ModelSpec]:  # type: ignore[empty-body]
+    """The models this plugin brings."""
+
+
+@hookspec
+def pdebench_hss_tasks() -> list[TaskSpec]:  # type: ignore[empty-body]
+    """The tasks this plugin brings."""
+
+
+@hookspec
+def pdebench_hss_studies() -> list[Any]:  # type: ignore[empty-body]
+    """The studies (named sets of trials) this plugin brings."""
+
+
+@hookspec
+def pdebench_hss_executors() -> dict[str, str]:  # type: ignore[empty-body]
+    """Executors by name, each as ``"module:Class"``; see ``pdebench_hss.executors``."""
+
+
+@hookspec
+def pdebench_hss_trial_finished(record: Any) -> None:
+    """Called in the driver after a record is on disk: for trackers. What it raises is only reported."""
