@@ -1,0 +1,46 @@
+"""Baselines that need no gradient: what a trained model has to beat before its error means anything.
+
+mean            the average training output
+persistence     nothing changes (tasks that evolve a field)
+linear          the best linear map, in closed form
+coarse_solver   the task's own classical solver at lower resolution
+"""
+
+from __future__ import annotations
+
+from pdebench_hss import ModelSpec, TaskInfo, hookimpl
+
+
+def needs_evolution(task: TaskInfo) -> str | None:
+    return None if task.evolves else "inputs and outputs are different fields"
+
+
+MEAN = ModelSpec(
+    name="mean",
+    title="Mean",
+    build="pdebench_hss_models.baselines.constant:Mean",
+    training_free=True,
+    description="Predicts the mean of the training outputs, whatever the input.",
+)
+
+PERSISTENCE = ModelSpec(
+    name="persistence",
+    title="Persistence",
+    build="pdebench_hss_models.baselines.constant:Persistence",
+    supports=needs_evolution,
+    training_free=True,
+    description="Predicts that the field does not change.",
+)
+
+LINEAR = ModelSpec(
+    name="linear",
+    title="Linear",
+    build="pdebench_hss_models.baselines.linear:Linear",
+    training_free=True,
+    description="Minimum-norm least squares by truncated SVD; ridge by leave-one-out error on train.",
+)
+
+
+@hookimpl
+def pdebench_hss_models() -> list[ModelSpec]:
+    return [MEAN, PERSISTENCE, LINEAR]
