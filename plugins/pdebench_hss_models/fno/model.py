@@ -1,0 +1,101 @@
+"""Fourier Neural Operator in any dimension (Li et al. 2021).
+
+    v_0     = P (u, x)                                         pointwise lift of the field and the coordinates
+    v_{l+1} = gelu( F^-1( R_l . F v_l ) + W_l v_l + b_l )      no gelu after the last layer
+    M(u)    = Q v_L                                            pointwise projection
+
+R_l is one complex width x width matrix for each kept frequency: |k_j| below ``modes`` on every axis (with k = -modes
+on all axes but the last, whose negative half follows from the field being real). Parameters, a complex one counted
+as two reals:
+
+    layers * (2 * (2 modes)^(dim-1) * modes * width^2 + (width + 1) * width)
+    + (in_channels + dim + 1) * width + (width + 1) * out_channels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import product
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from pdebench_hss import TaskInfo
+
+
+class FNO(nn.Module):
+    unit_coords: Tensor  # (1, dim, *grid)
+
+    def __init__(self, task: TaskInfo, layers: int, width: int, modes: int) -> None:
+        super().__init__()
+        limit = min(task.grid) // 2
+        if not 1 <= modes <= limit:
+            raise ValueError(f"fno: modes={modes}, but a grid of {task.grid} has 1 to {limit} modes per sign")
+        self.register_buffer("unit_coords", torch.as_tensor(unit_box(task))[None], persistent=False)
+        # P (u, x) = P_u u + P_x x: the second part is the same for the whole batch.
+        self.lift = Pointwise(task.in_channels, width)
+        self.lift_coords = Pointwise(task.dim, width, bias=False)
+        self.layers = nn.ModuleList(FourierLayer(task.dim, width, modes) for _ in range(layers))
+        self.projection = Pointwise(width, task.out_channels)
+
+    def forward(self, u: Tensor) -> Tensor:
+        v = self.lift(u) + self.lift_coords(self.unit_coords)  # (batch, width, *grid)
+        for layer in self.layers[:-1]:
+            v = F.gelu(layer(v))
+        return self.projection(self.layers[-1](v))  # (batch, out_channels, *grid)
+
+
+class FourierLayer(nn.Module):
+    def __init__(self, dim: int, width: int, modes: int) -> None:
+        super().__init__()
+        self.spectral = SpectralConvolution(dim, width, modes)
+        self.bypass = Pointwise(width, width)
+
+    def forward(self, v: Tensor) -> Tensor:
+        return self.spectral(v) + self.bypass(v)
+
+
+class SpectralConvolution(nn.Module):
+    """F^-1 (R . F v): frequencies are stored in the FFT's order, 0..modes-1 and -modes..-1 along each axis."""
+
+    def __init__(self, dim: int, width: int, modes: int) -> None:
+        super().__init__()
+        kept = (2 * modes,) * (dim - 1) + (modes,)
+        weight = torch.rand(width, width, *kept, dtype=torch.cfloat)  # (in, out, *kept)
+        self.weight = nn.Parameter(weight / width**2)
+        low, high = slice(0, modes), slice(-modes, None)
+        self.corners = [(..., *sides, low) for sides in product((low, high), repeat=dim - 1)]
+        self.axes = tuple(range(-dim, 0))
+
+    def forward(self, v: Tensor) -> Tensor:
+        spectrum = torch.fft.rfftn(v, dim=self.axes)  # (batch, width, n_1, ..., n_dim / 2 + 1)
+        kept = torch.zeros_like(spectrum)
+        for corner in self.corners:
+            kept[corner] = torch.einsum("bi...,io...->bo...", spectrum[corner], self.weight[corner])
+        return torch.fft.irfftn(kept, s=v.shape[2:], dim=self.axes)
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> nn.Module:
+        """Changes of dtype treat complex weights as pairs of reals, or ``.to(float64)`` would drop one of them."""
+
+        def on_pairs(t: Tensor) -> Tensor:
+            return torch.view_as_complex(fn(torch.view_as_real(t))) if t.is_complex() else fn(t)
+
+        return super()._apply(on_pairs, recurse)
+
+
+class Pointwise(nn.Conv1d):
+    """The same linear map of channels at every point of a grid of any dimension."""
+
+    def __init__(self, inputs: int, outputs: int, bias: bool = True) -> None:
+        super().__init__(inputs, outputs, kernel_size=1, bias=bias)
+
+    def forward(self, v: Tensor) -> Tensor:
+        return super().forward(v.flatten(2)).unflatten(2, v.shape[2:])
+
+
+def unit_box(task: TaskInfo) -> np.ndarray:
+    """Coordinates scaled to [0, 1], ``(dim, *grid)`` in float32."""
+    low, high = np.array(task.domain).T.reshape(2, task.dim, *(1,) * task.dim)
+    return ((task.coords - low) / (high - low)).astype(np.float32)
