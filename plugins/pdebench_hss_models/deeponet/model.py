@@ -1,0 +1,56 @@
+"""DeepONet in any dimension (Lu et al. 2021).
+
+    M(u)_c(x) = sum_{k < basis} b_{c,k}(u) t_{c,k}(x)
+
+The branch b is a perceptron that reads u at fixed sensors (every ``sensor_stride``-th grid point of all channels), the
+trunk t one that reads a point x. Both have ``depth`` linear layers with GELU between them, ``width`` neurons, and
+end in ``basis`` numbers for each output channel c. The trunk knows nothing of u: it is evaluated once per step and
+shared by the batch. Whatever the input, the output of channel c lies in a space of dimension ``basis``. Parameters,
+with m sensors, width w and o = basis * out_channels:
+
+    (m + dim + 2) w + 2 (depth - 2) (w + 1) w + 2 (w + 1) o.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from pdebench_hss import TaskInfo
+
+
+class DeepONet(nn.Module):
+    points: Tensor  # (number of points, dim)
+
+    def __init__(self, task: TaskInfo, width: int, depth: int, basis: int, sensor_stride: int) -> None:
+        super().__init__()
+        if depth < 2:
+            raise ValueError(f"deeponet: depth={depth}, but branch and trunk need at least 2 linear layers")
+        self.shape_out = (task.out_channels, *task.grid)
+        self.sensors = (..., *(slice(None, None, sensor_stride),) * task.dim)
+        sensor_count = task.in_channels * math.prod(-(-n // sensor_stride) for n in task.grid)
+        self.branch = perceptron(sensor_count, width, basis * task.out_channels, depth)
+        self.trunk = perceptron(task.dim, width, basis * task.out_channels, depth)
+        self.register_buffer("points", torch.as_tensor(centred_points(task)), persistent=False)
+
+    def forward(self, u: Tensor) -> Tensor:
+        channels = (self.shape_out[0], -1)  # (out_channels, basis)
+        coefficients = self.branch(u[self.sensors].flatten(1)).unflatten(1, channels)  # (batch, out, basis)
+        functions = self.trunk(self.points).unflatten(1, channels)  # (points, out, basis)
+        return torch.einsum("bck,nck->bcn", coefficients, functions).unflatten(2, self.shape_out[1:])
+
+
+def perceptron(inputs: int, width: int, outputs: int, depth: int) -> nn.Sequential:
+    layers: list[nn.Module] = [nn.Linear(inputs, width)]
+    for _ in range(depth - 2):
+        layers += [nn.GELU(), nn.Linear(width, width)]
+    return nn.Sequential(*layers, nn.GELU(), nn.Linear(width, outputs))
+
+
+def centred_points(task: TaskInfo) -> np.ndarray:
+    """The grid points with the domain scaled to [-1, 1], ``(number of points, dim)`` in float32."""
+    low, high = np.array(task.domain).T  # (dim,) each
+    return (2 * (task.coords.reshape(task.dim, -1).T - low) / (high - low) - 1).astype(np.float32)
