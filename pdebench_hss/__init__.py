@@ -16,13 +16,22 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-_LAZY = ("run", "leaderboard", "load_task")
-
-__all__ = ["ModelSpec", "Recipe", "Scale", "TaskInfo", "TaskSpec", "__version__", "hookimpl", *_LAZY]
+__all__ = [
+    "ModelSpec",
+    "Recipe",
+    "Scale",
+    "TaskInfo",
+    "TaskSpec",
+    "__version__",
+    "hookimpl",
+    "leaderboard",
+    "load_task",
+    "run",
+]
 
 
 def __getattr__(name: str) -> Any:
-    if name in _LAZY:
+    if name in ("leaderboard", "load_task", "run"):
         from . import api
 
         return getattr(api, name)

@@ -1,0 +1,137 @@
+"""An experiment as plain values: what flags, a YAML file and the Python API all become.
+
+Precedence: flags win over the file, the file over the defaults. A key that is not a field is refused with the nearest
+known one.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from .budget import Budget, parse_budget, parse_count
+from .errors import UsageError, did_you_mean
+from .selection import split
+from .task import SCALES
+
+DEVICES = ("auto", "cpu", "cuda", "mps")
+
+
+@dataclass(frozen=True)
+class RunConfig:
+    models: str | Sequence[str] = "all"
+    tasks: str | Sequence[str] = ""
+    scale: str = "small"
+    seeds: str | int | Sequence[int] = 1
+    budget: str | None = None
+    match_params: str | int | None = None
+    train_size: int | None = None
+    executor: str = "process"
+    jobs: int | None = None
+    timeout: float | None = None
+    device: str = "auto"
+    out: str = "leaderboards/latest"
+    data_dir: str | None = None
+    data_seed: int = 0
+    force: bool = False
+    plugins: Sequence[str] = ()
+    strict_plugins: bool = False
+
+    def __post_init__(self) -> None:
+        if not self.tasks:
+            raise UsageError("no task was named; write --tasks NAME, or see: pdebench-hss list tasks")
+        if self.scale not in SCALES:
+            hint = did_you_mean(str(self.scale), SCALES)
+            raise UsageError(f"no scale {self.scale!r}.{hint}  Scales: {', '.join(SCALES)}")
+        if self.device.partition(":")[0] not in DEVICES:
+            raise UsageError(f"no device {self.device!r}; devices: {', '.join(DEVICES)}")
+        for name in ("jobs", "timeout", "train_size"):
+            value = getattr(self, name)
+            if value is not None and not (isinstance(value, (int, float)) and value > 0):
+                raise UsageError(f"--{name.replace('_', '-')} must be positive, not {value!r}")
+        _ = self.seed_list, self.parsed_budget, self.params_target  # refuse bad ones before anything starts
+
+    @property
+    def seed_list(self) -> list[int]:
+        return parse_seeds(self.seeds)
+
+    @property
+    def parsed_budget(self) -> Budget | None:
+        return parse_budget(self.budget) if self.budget is not None else None
+
+    @property
+    def params_target(self) -> int | None:
+        return int(parse_count(self.match_params, "--match-params")) if self.match_params is not None else None
+
+    @property
+    def n_jobs(self) -> int:
+        """Trials side by side. It never depends on how many are left: threads, and so rounding, follow from it."""
+        return self.jobs or (available_cores() if self.device in ("auto", "cpu") else 1)
+
+    @property
+    def threads(self) -> int:
+        return max(1, available_cores() // self.n_jobs)
+
+
+def available_cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def parse_seeds(value: str | int | Sequence[int]) -> list[int]:
+    """``3`` means seeds 0, 1, 2; ``0,7`` means those two."""
+    listed = not isinstance(value, (int, str)) or (isinstance(value, str) and "," in value)
+    try:
+        words: list[Any] = (
+            [value] if isinstance(value, int) else split(value) if isinstance(value, str) else list(value)
+        )
+        numbers = [int(word) for word in words]
+    except (ValueError, TypeError):
+        raise UsageError(f"seeds {value!r}: write a count (3) or a list (0,7)") from None
+    if listed and numbers and min(numbers) >= 0:
+        return list(dict.fromkeys(numbers))
+    if len(numbers) == 1 and numbers[0] > 0 and not listed:
+        return list(range(numbers[0]))
+    raise UsageError(f"seeds {value!r}: a count must be at least 1 and seeds must not be negative")
+
+
+def load_config(path: str | Path | None, flags: Mapping[str, Any]) -> RunConfig:
+    """A config from a YAML file (or none) with the flags that were really given on top."""
+    content = read_yaml(Path(path)) if path else {}
+    given = {key: value for key, value in flags.items() if value is not None}
+    return make_config({**content, **given})
+
+
+def make_config(content: Mapping[str, Any], where: str = "run()") -> RunConfig:
+    check_keys(content, where)
+    return RunConfig(**content)
+
+
+def read_yaml(path: Path) -> dict[str, Any]:
+    try:
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UsageError(f"--config {path}: {error.strerror}") from None
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        line = f", line {mark.line + 1}" if mark else ""
+        raise UsageError(f"--config {path}{line}: not valid YAML ({getattr(error, 'problem', error)})") from None
+    if content is None:
+        return {}
+    if not isinstance(content, dict):
+        raise UsageError(f"--config {path}: expected keys and values, found a {type(content).__name__}")
+    content = {str(key).replace("-", "_"): value for key, value in content.items()}
+    check_keys(content, f"--config {path}")
+    return content
+
+
+def check_keys(content: Mapping[str, Any], where: str) -> None:
+    known = [f.name for f in dataclasses.fields(RunConfig)]
+    for key in content:
+        if key not in known:
+            raise UsageError(f"{where}: unknown key {key!r}.{did_you_mean(key, known)}  Keys: {', '.join(known)}")

@@ -1,0 +1,163 @@
+"""The dataset file: HDF5 with ``train/inputs``, ``train/outputs``, ``test/inputs``, ``test/outputs``.
+
+Root attributes: ``recipe`` (JSON: everything that determined the content), ``id`` (its hash), ``sha256`` (of the
+content), ``moments`` (JSON), ``format``. A file counts only if its content still has the hash it was written with; that
+check is remembered beside the file (``.ok``: size, modification time and hash), so it is made once per change, not once
+per trial.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+
+from .files import replacing, write_text
+from .hashing import digest
+
+FORMAT = 1
+SPLITS = ("train", "test")
+ARRAYS = ("inputs", "outputs")
+BLOCK_BYTES = 32 << 20
+
+
+class CorruptData(Exception):
+    """The file is cut short, was edited, or is not a dataset file."""
+
+
+@dataclass(frozen=True)
+class Header:
+    path: Path
+    recipe: dict[str, Any]
+    id: str
+    sha256: str
+    moments: dict[str, Any]
+    shapes: dict[str, tuple[int, ...]]
+
+
+def write(path: Path, recipe: Mapping[str, Any], dtype: str, parts: Callable[[str], Iterable[tuple[Any, Any]]]) -> str:
+    """Stream ``parts(split)``, pairs of input and output blocks, into a new file; returns its content hash."""
+    with replacing(path) as temporary, h5py.File(temporary, "w") as file:
+        for split in SPLITS:
+            _stream(file.create_group(split), parts(split), recipe["sizes"][split], dtype)
+        sha256 = content_hash(file)
+        file.attrs["format"] = FORMAT
+        file.attrs["recipe"] = json.dumps(dict(recipe), sort_keys=True)
+        file.attrs["id"] = digest(recipe)
+        file.attrs["moments"] = json.dumps(_moments(file), sort_keys=True)
+        file.attrs["sha256"] = sha256
+    _remember(path, sha256)
+    return sha256
+
+
+def _stream(group: h5py.Group, parts: Iterable[tuple[Any, Any]], count: int, dtype: str) -> None:
+    start = 0
+    for blocks in parts:
+        for name, block in zip(ARRAYS, blocks):
+            if name not in group:
+                group.create_dataset(name, shape=(count, *block.shape[1:]), dtype=dtype)
+            group[name][start : start + len(block)] = block
+        start += len(blocks[0])
+    if start != count:
+        raise CorruptData(f"{group.name}: {start} samples were made, {count} expected")
+
+
+def content_hash(file: h5py.File) -> str:
+    """SHA-256 over names, types, shapes and bytes of all arrays."""
+    state = hashlib.sha256()
+    for name, dataset in _datasets(file):
+        state.update(f"{name} {dataset.dtype.str} {dataset.shape}".encode())
+        for block in _blocks(dataset):
+            state.update(np.ascontiguousarray(block).data)
+    return state.hexdigest()
+
+
+def _moments(file: h5py.File) -> dict[str, Any]:
+    """Mean, standard deviation and extremes of every array, so that a change of data is noticed by eye as well."""
+    moments = {}
+    for name, dataset in _datasets(file):
+        total = square = 0.0
+        low, high = np.inf, -np.inf
+        for block in _blocks(dataset):
+            wide = np.asarray(block, dtype=np.float64)
+            total, square = total + wide.sum(), square + np.square(wide).sum()
+            low, high = min(low, wide.min()), max(high, wide.max())
+        mean = total / dataset.size
+        variance = max(square / dataset.size - mean**2, 0.0)
+        moments[name] = {"mean": mean, "std": float(np.sqrt(variance)), "min": float(low), "max": float(high)}
+    return moments
+
+
+def _datasets(file: h5py.File) -> Iterator[tuple[str, h5py.Dataset]]:
+    for split in SPLITS:
+        for name in ARRAYS:
+            yield f"{split}/{name}", file[split][name]
+
+
+def _blocks(dataset: h5py.Dataset) -> Iterator[np.ndarray]:
+    row = max(1, dataset.dtype.itemsize * int(np.prod(dataset.shape[1:])))
+    step = max(1, BLOCK_BYTES // row)
+    for start in range(0, len(dataset), step):
+        yield dataset[start : start + step]
+
+
+def read_header(path: Path) -> Header:
+    """Attributes and shapes; raises `CorruptData` if they can't be read."""
+    try:
+        with h5py.File(path, "r") as file:
+            if file.attrs.get("format") != FORMAT:
+                raise CorruptData(f"format {file.attrs.get('format')!r}, expected {FORMAT}")
+            shapes = {name: tuple(dataset.shape) for name, dataset in _datasets(file)}
+            recipe, moments = json.loads(file.attrs["recipe"]), json.loads(file.attrs["moments"])
+            return Header(path, recipe, str(file.attrs["id"]), str(file.attrs["sha256"]), moments, shapes)
+    except (OSError, KeyError, ValueError, RuntimeError) as error:
+        raise CorruptData(str(error).splitlines()[0] if str(error) else type(error).__name__) from None
+
+
+def verify(path: Path, *, deep: bool = False) -> Header:
+    """The header of a file whose content has the hash it says. ``deep`` reads it all even if it did not change."""
+    header = read_header(path)
+    if digest(header.recipe) != header.id:
+        raise CorruptData("the recipe was edited")
+    if not deep and _remembered(path) == header.sha256:
+        return header
+    try:
+        with h5py.File(path, "r") as file:
+            found = content_hash(file)
+    except (OSError, KeyError, RuntimeError) as error:
+        raise CorruptData(str(error)) from None
+    if found != header.sha256:
+        raise CorruptData(f"content hash {found[:12]}, written with {header.sha256[:12]}")
+    _remember(path, found)
+    return header
+
+
+def read_split(path: Path, split: str, count: int | None = None) -> tuple[np.ndarray, np.ndarray]:
+    """The first ``count`` samples (all by default) of one split."""
+    with h5py.File(path, "r") as file:
+        return file[split]["inputs"][:count], file[split]["outputs"][:count]
+
+
+def _stamp(path: Path) -> Path:
+    return path.with_name(path.name + ".ok")
+
+
+def _remember(path: Path, sha256: str) -> None:
+    status = path.stat()
+    write_text(_stamp(path), json.dumps({"size": status.st_size, "mtime": status.st_mtime_ns, "sha256": sha256}))
+
+
+def _remembered(path: Path) -> str | None:
+    """The hash found last time, if the file has not changed since."""
+    try:
+        stamp = json.loads(_stamp(path).read_text())
+        status = path.stat()
+        return stamp["sha256"] if (stamp["size"], stamp["mtime"]) == (status.st_size, status.st_mtime_ns) else None
+    except (OSError, ValueError, KeyError, TypeError):
+        return None

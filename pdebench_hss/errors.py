@@ -1,0 +1,39 @@
+"""Errors that are the user's to mend: one line that says what, where and what to do.
+
+The command line prints them without a traceback (``--debug`` shows it) and exits with ``exit_code``.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class PdebenchError(Exception):
+    """Something a user can mend. The message stands alone."""
+
+    exit_code = 2
+
+
+class UsageError(PdebenchError):
+    """A wrong name, option or value."""
+
+
+class PluginError(PdebenchError):
+    """A plugin that can't be used."""
+
+
+class DataError(PdebenchError):
+    """Data that could not be made or can't be trusted."""
+
+    exit_code = 1
+
+
+class StoreError(PdebenchError):
+    """A results directory that can't be used."""
+
+
+def did_you_mean(wrong: str, known: Iterable[str]) -> str:
+    """`` Did you mean 'fno'?`` or nothing."""
+    close = difflib.get_close_matches(wrong, list(known), n=1, cutoff=0.5)
+    return f" Did you mean {close[0]!r}?" if close else ""

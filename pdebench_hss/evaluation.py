@@ -1,0 +1,78 @@
+"""Predictions in physical units, and how long they take.
+
+A rollout starts from u(0) and feeds every prediction back: u <- u + residual. The state is kept in float64 and the
+model is called in its own precision, so that rounding of the state is not charged to the model.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from .normalization import Affine, Normalizer
+from .task import TaskInfo
+
+TIMING_SECONDS = 1.0
+TIMING_REPEATS = 5
+
+
+class Predictor:
+    """A fitted model as a function of physical inputs, in batches."""
+
+    def __init__(self, model: Any, task: TaskInfo, normalizer: Normalizer, batch: int, device: torch.device) -> None:
+        self.model, self.task, self.normalizer, self.batch, self.device = model, task, normalizer, batch, device
+        if isinstance(model, nn.Module):
+            model.eval()
+        self._dtype = _dtype(model)
+
+    def __call__(self, inputs: np.ndarray) -> np.ndarray:
+        if hasattr(self.model, "solve"):
+            return np.asarray(self.model.solve(inputs))
+        blocks = [self._block(inputs[i : i + self.batch]) for i in range(0, len(inputs), self.batch)]
+        return np.concatenate(blocks)
+
+    @torch.no_grad()
+    def _block(self, inputs: np.ndarray) -> np.ndarray:
+        state = torch.as_tensor(inputs).to(self.device, torch.float64)
+        if not self.task.rollout:
+            return self._apply(state).cpu().numpy()
+        frames = []
+        for _ in range(self.task.size.steps):
+            state = state + self._apply(state)
+            frames.append(state)
+        return torch.stack(frames, dim=1).cpu().numpy()  # (batch, steps, c, *grid)
+
+    def _apply(self, state: Tensor) -> Tensor:
+        x = (state - self._along(self.normalizer.inputs, "shift", state)) / self._along(
+            self.normalizer.inputs, "scale", state
+        )
+        y = self.model(x.to(self._dtype)).to(torch.float64)
+        return y * self._along(self.normalizer.outputs, "scale", y) + self._along(self.normalizer.outputs, "shift", y)
+
+    def _along(self, affine: Affine, name: str, x: Tensor) -> Tensor:
+        values = torch.as_tensor(getattr(affine, name), dtype=torch.float64, device=self.device)
+        return values.reshape(1, -1, *[1] * (x.ndim - 2))
+
+
+def time_prediction(predict: Predictor, inputs: np.ndarray) -> float:
+    """Seconds for all of ``inputs``: the median of a few runs, after the caller's first one as warm-up."""
+    seconds: list[float] = []
+    while len(seconds) < TIMING_REPEATS and sum(seconds) < TIMING_SECONDS:
+        start = time.perf_counter()
+        predict(inputs)
+        seconds.append(time.perf_counter() - start)
+    return statistics.median(seconds)
+
+
+def _dtype(model: Any) -> torch.dtype:
+    """The precision a model works in: that of its parameters or buffers; closed forms are float64."""
+    if isinstance(model, nn.Module):
+        for tensor in (*model.parameters(), *model.buffers()):
+            if tensor.is_floating_point() or tensor.is_complex():
+                return tensor.real.dtype if tensor.is_complex() else tensor.dtype
+    return torch.float64

@@ -1,0 +1,58 @@
+"""Where trials run. An executor takes trials and yields what happens; the runner writes the records.
+
+The built-in ones come in by the same hook as anybody else's.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ..hookspecs import hookimpl
+
+if TYPE_CHECKING:
+    from ..plugins import Registry
+    from ..trial import Context, Trial
+
+
+@hookimpl
+def pdebench_hss_executors() -> dict[str, str]:
+    return {
+        "inline": "pdebench_hss.executors.inline:InlineExecutor",
+        "process": "pdebench_hss.executors.process:ProcessExecutor",
+    }
+
+
+@dataclass(frozen=True)
+class Work:
+    """A trial, what it needs to run here, and where its output goes."""
+
+    trial: Trial
+    context: Context
+    log: str = ""
+
+
+@dataclass(frozen=True)
+class TrialEvent:
+    """``started``; ``progress`` with a dict of step, total, fraction, loss; ``finished`` with the `Record`."""
+
+    trial: Trial
+    kind: str
+    value: Any = None
+
+
+class Executor(ABC):
+    """Made once per run. ``jobs`` trials side by side, each with at most ``timeout`` seconds."""
+
+    def __init__(self, registry: Registry, jobs: int, threads: int, timeout: float | None) -> None:
+        self.registry, self.jobs, self.threads, self.timeout = registry, jobs, threads, timeout
+
+    @abstractmethod
+    def run(self, work: Sequence[Work]) -> Iterator[TrialEvent]:
+        """Run all of it; yields exactly one ``finished`` per trial, whatever the trial does."""
+
+    def stop(self) -> Iterator[TrialEvent]:
+        """After an interrupt: let what runs save its state, and yield what finished meanwhile."""
+        yield from ()

@@ -1,0 +1,18 @@
+"""Trials one after another in this process: for debugging and notebooks. A crash here is a crash of the run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from ..errors import UsageError
+from ..trial import run_trial
+from . import Executor, TrialEvent, Work
+
+
+class InlineExecutor(Executor):
+    def run(self, work: Sequence[Work]) -> Iterator[TrialEvent]:
+        if self.timeout is not None:
+            raise UsageError("--timeout needs a process per trial: use --executor process")
+        for item in work:
+            yield TrialEvent(item.trial, "started")
+            yield TrialEvent(item.trial, "finished", run_trial(item.trial, item.context, self.registry))

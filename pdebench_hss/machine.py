@@ -1,0 +1,116 @@
+"""Which machine, which versions, which source: what a number needs beside it to be believed later."""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+from functools import lru_cache
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from .hashing import digest
+
+PACKAGES = ("pdebench-hss", "torch", "numpy", "scipy", "h5py", "pandas")
+
+
+@lru_cache
+def hardware() -> dict[str, Any]:
+    """CPU, cores, memory and GPUs; ``id`` is equal on machines whose times may be compared."""
+    parts: dict[str, Any] = {
+        "cpu": _cpu_model(),
+        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1,
+        "memory_gb": round(_memory_bytes() / 2**30),
+        "system": f"{platform.system()} {platform.machine()}",
+        "gpus": _gpus(),
+    }
+    return {**parts, "id": digest(parts)[:12]}
+
+
+def hardware_line() -> str:
+    h = hardware()
+    gpus = f", {', '.join(h['gpus'])}" if h["gpus"] else ""
+    return f"{h['cpu']}, {h['cores']} cores, {h['memory_gb']} GB{gpus} ({h['id']})"
+
+
+def versions(extra: tuple[str, ...] = ()) -> dict[str, str]:
+    found = {"python": platform.python_version()}
+    for package in (*PACKAGES, *extra):
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+@lru_cache
+def source_state() -> dict[str, Any]:
+    """Commit of the source tree this package runs from, and whether it was changed since; empty if installed."""
+    root = Path(__file__).resolve().parent.parent
+    if not (root / ".git").exists():
+        return {}
+
+    def git(*arguments: str) -> str:
+        command = ["git", "-C", str(root), *arguments]
+        return subprocess.run(command, capture_output=True, text=True, timeout=10, check=True).stdout.strip()
+
+    try:
+        # The boards are the program's output: writing one must not make the next record look modified.
+        dirty = git("status", "--porcelain", "--untracked-files=no", "--", ".", ":!leaderboards")
+        return {"commit": git("rev-parse", "HEAD"), "modified": bool(dirty)}
+    except (OSError, subprocess.SubprocessError):
+        return {}
+
+
+def reset_peak_memory() -> int:
+    """Start a new high-water mark where the system can; returns the bytes resident now."""
+    try:
+        Path("/proc/self/clear_refs").write_text("5")
+    except OSError:
+        pass
+    return _status_bytes("VmRSS")
+
+
+def peak_memory() -> int:
+    """Bytes at the high-water mark."""
+    peak = _status_bytes("VmHWM")
+    if peak:
+        return peak
+    import resource
+
+    usage = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return usage if platform.system() == "Darwin" else usage * 1024
+
+
+def _status_bytes(name: str) -> int:
+    try:
+        for line in Path("/proc/self/status").read_text().splitlines():
+            if line.startswith(name + ":"):
+                return int(line.split()[1]) * 1024
+    except OSError:
+        pass
+    return 0
+
+
+def _cpu_model() -> str:
+    try:
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return line.split(":", 1)[1].strip()
+    except OSError:
+        pass
+    return platform.processor() or platform.machine()
+
+
+def _memory_bytes() -> int:
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (ValueError, OSError, AttributeError):
+        return 0
+
+
+def _gpus() -> list[str]:
+    import torch
+
+    return [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]

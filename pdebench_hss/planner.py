@@ -1,0 +1,204 @@
+"""From an experiment to a list of trials: what to run, what is there already, what can't be done and why."""
+
+from __future__ import annotations
+
+import itertools
+import statistics
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from .budget import parse_budget
+from .config import RunConfig
+from .data import Dataset
+from .errors import PluginError, UsageError
+from .model import RECIPE_KEYS, ModelSpec
+from .plugins import Registered, Registry
+from .records import SETTLED, SKIPPED, Record, Store
+from .selection import Choice, check_options, choose
+from .task import TaskInfo, TaskSpec
+from .trial import Trial
+
+RUN, RETRY, CACHED, SKIP = "run", "retry", "cached", "skip"
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A trial and what is to be done about it."""
+
+    trial: Trial
+    dataset: Dataset
+    action: str
+    reason: str = ""
+    record: Record | None = None
+
+
+@dataclass
+class Plan:
+    cells: list[Cell]
+    jobs: int
+    history: Mapping[str, Any] = field(default_factory=dict)
+
+    def having(self, *actions: str) -> list[Cell]:
+        return [cell for cell in self.cells if cell.action in actions]
+
+    @property
+    def todo(self) -> list[Cell]:
+        return self.having(RUN, RETRY)
+
+    def datasets(self, cells: Iterable[Cell]) -> list[Dataset]:
+        """Each dataset once, in the order of first use."""
+        return list({cell.dataset.id: cell.dataset for cell in cells}.values())
+
+    def estimate(self) -> tuple[float, int]:
+        """Seconds expected for what is to run, and how many of its trials nothing is known about."""
+        known = [_expected_seconds(cell, self.history) for cell in self.todo]
+        return sum(s for s in known if s is not None) / self.jobs, sum(s is None for s in known)
+
+
+def make_plan(config: RunConfig, registry: Registry, store: Store) -> Plan:
+    models = choose(config.models, registry.models, "model")
+    tasks = choose(config.tasks, registry.tasks, "task")
+    device = resolve_device(config.device)
+    seeds = config.seed_list
+    cells = [
+        _cell(trial, dataset, unsupported, store, config.force)
+        for task, model in itertools.product(tasks, models)
+        for trial, dataset, unsupported in _trials(config, registry, task, model, seeds, device)
+    ]
+    history = _history(store)
+    return Plan(cells, config.n_jobs, history)
+
+
+def _trials(
+    config: RunConfig, registry: Registry, task_choice: Choice, model_choice: Choice, seeds: list[int], device: str
+) -> Iterable[tuple[Trial, Dataset, str | None]]:
+    """The trials of one model on one task, one per seed."""
+    model, task = registry.model(model_choice.name), registry.task(task_choice.name)
+    spec = task.spec
+    if config.scale not in spec.scales:
+        raise UsageError(f"task {spec.name!r} has no scale {config.scale!r}; it has {', '.join(spec.scales)}")
+    params = check_options(task_choice.options, spec.params, f"task {spec.name!r}")
+    info = spec.info(config.scale, params)
+    n_train = config.train_size or info.size.train
+    if n_train > info.size.train:
+        limit = f"scale {config.scale} of task {spec.name!r} has {info.size.train}"
+        raise UsageError(f"--train-size {n_train}: {limit}")
+    source = Path(config.data_dir) if config.data_dir else None
+    dataset = Dataset(spec, config.scale, params, config.data_seed, source)
+    unsupported = _ask(model, spec, lambda: model.spec.unsupported(info))
+    hparams, optimizer = _settings(model, spec, info, model_choice, bool(unsupported))
+    if config.params_target and not unsupported:
+        from .sizing import match_parameters
+
+        hparams = match_parameters(model.spec, info, hparams, config.params_target)
+    budget = config.parsed_budget or info.size.recipe.budget
+    for seed in seeds:
+        trial = Trial(
+            model=model.spec.name,
+            model_label=model_choice.label,
+            model_version=model.spec.version,
+            model_origin=str(model.origin),
+            hparams=hparams,
+            optimizer=optimizer,
+            task=spec.name,
+            task_label=Choice(spec.name, params).label,
+            task_params=params,
+            task_origin=str(task.origin),
+            data_id=dataset.id,
+            data_seed=config.data_seed,
+            scale=config.scale,
+            budget=str(budget),
+            n_train=n_train,
+            seed=seed,
+            device=device,
+            params_target=config.params_target,
+            equation=spec.title,
+            metric=spec.metric,
+            training_free=model.spec.training_free,
+        )
+        yield trial, dataset, unsupported
+
+
+def _settings(
+    model: Registered[ModelSpec], task: TaskSpec, info: TaskInfo, choice: Choice, unsupported: bool
+) -> tuple[dict[str, Any], dict[str, float]]:
+    """Hyper-parameters and optimiser of a model on a task, with what was set in brackets."""
+    recipe = asdict(info.size.recipe)
+    optimizer = {key: recipe[key] for key in ("batch", *RECIPE_KEYS)}
+    if unsupported:
+        return {}, optimizer
+    hparams = _ask(model, task, lambda: model.spec.hparams_for(info))
+    optimizer |= _ask(model, task, lambda: model.spec.recipe_for(info))
+    defaults = {**{key: float(optimizer[key]) for key in RECIPE_KEYS}, **hparams}
+    chosen = check_options(choice.options, defaults, f"model {model.spec.name!r}")
+    for key, value in chosen.items():
+        (hparams if key in hparams else optimizer)[key] = value
+    return hparams, optimizer
+
+
+def _ask(model: Registered[ModelSpec], task: TaskSpec, question: Any) -> Any:
+    """Call a plugin's own function; what it raises is the plugin's fault and is said so."""
+    try:
+        return question()
+    except Exception as error:
+        raise PluginError(
+            f"model {model.spec.name!r} ({model.origin}) failed when asked about task {task.name!r}: "
+            f"{type(error).__name__}: {error}"
+        ) from error
+
+
+def _cell(trial: Trial, dataset: Dataset, unsupported: str | None, store: Store, force: bool) -> Cell:
+    if unsupported:
+        return Cell(trial, dataset, SKIP, unsupported, Record(trial.key, trial.to_dict(), SKIPPED, unsupported))
+    record = None if force else store.get(trial.key)
+    if record is None:
+        return Cell(trial, dataset, RUN)
+    if record.status in SETTLED:
+        return Cell(trial, dataset, CACHED, record.reason, record)
+    return Cell(trial, dataset, RETRY, f"{record.status} before: {record.reason}", record)
+
+
+def resolve_device(name: str) -> str:
+    """``auto`` is the best there is; a device that isn't there is refused now and not in every trial."""
+    import torch
+
+    available = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
+    if name == "auto":
+        return next(kind for kind in ("cuda", "mps", "cpu") if available[kind])
+    if not available[name.partition(":")[0]]:
+        raise UsageError(f"--device {name}: not available here; use --device auto or cpu")
+    return name
+
+
+def _history(store: Store) -> dict[str, Any]:
+    """Seconds per training step, and seconds besides, of earlier trials: (model, task, scale) -> medians."""
+    if not store.records_dir.is_dir():
+        return {}
+    seen: dict[str, list[tuple[float, float]]] = {}
+    for record in store.all():
+        if record.status == "ok":
+            steps = record.spent.get("steps") or 0
+            fit = record.seconds["fit"]
+            rest = record.seconds["total"] - (fit if steps else 0.0)
+            seen.setdefault(_place(record.trial), []).append((fit / steps if steps else 0.0, rest))
+    return {place: tuple(statistics.median(values) for values in zip(*numbers)) for place, numbers in seen.items()}
+
+
+def _place(trial: Mapping[str, Any]) -> str:
+    return f"{trial['model_label']} {trial['task_label']} {trial['scale']}"
+
+
+def _expected_seconds(cell: Cell, history: Mapping[str, Any]) -> float | None:
+    trial = cell.trial
+    if (known := history.get(_place(trial.to_dict()))) is None:
+        return None
+    per_step, rest = known
+    budget = parse_budget(trial.budget)
+    if budget.kind == "seconds":
+        return (budget.amount if per_step else 0.0) + rest
+    if budget.kind == "flops":
+        return None
+    pairs = trial.n_train * cell.dataset.size.steps
+    return per_step * (budget.steps(pairs, int(trial.optimizer["batch"]), 0.0) or 0) + rest

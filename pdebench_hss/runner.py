@@ -1,0 +1,199 @@
+"""plan -> data -> trials -> records -> tables. One direction; this is the only module that writes results.
+
+Whatever happens, every trial that ended is on disk before the next event is looked at, and a second run of the same
+command runs only what is missing.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from filelock import FileLock, Timeout
+
+from . import data, tables
+from .config import RunConfig
+from .datafile import Header
+from .errors import DataError, PdebenchError, StoreError
+from .executors import Executor, Work
+from .lazy import resolve
+from .planner import CACHED, RUN, SKIP, Cell, Plan, make_plan
+from .plugins import Registry, load_registry
+from .records import FAILED, OK, SKIPPED, Record, Store
+from .trial import Context, Trial, ended_without_record
+
+
+class Reporter:
+    """What a run tells as it goes. The default keeps silent; the command line draws."""
+
+    def warn(self, message: str) -> None: ...
+    def plan(self, config: RunConfig, plan: Plan) -> None: ...
+    def data_progress(self, dataset: data.Dataset, done: int, total: int) -> None: ...
+    def data_ready(self, dataset: data.Dataset, header: Header, seconds: float) -> None: ...
+    def trial_started(self, trial: Trial) -> None: ...
+    def trial_progress(self, trial: Trial, event: dict[str, Any]) -> None: ...
+    def trial_finished(self, trial: Trial, record: Record) -> None: ...
+
+
+class RunInterrupted(PdebenchError):
+    """Ctrl-C: what is done is kept."""
+
+    exit_code = 130
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a run leaves behind."""
+
+    plan: Plan
+    records: list[Record]
+    board: pd.DataFrame
+    paths: list[Path]
+
+    @property
+    def failed(self) -> list[Record]:
+        return [record for record in self.records if record.status not in (OK, SKIPPED)]
+
+
+class Run:
+    """One run of one experiment."""
+
+    def __init__(self, config: RunConfig, registry: Registry | None = None, reporter: Reporter | None = None) -> None:
+        self.config = config
+        self.reporter = reporter or Reporter()
+        self.registry = registry or load_registry(config.plugins, strict=config.strict_plugins)
+        self.store = Store(config.out)
+        for broken in self.registry.broken:
+            self.reporter.warn(str(broken))
+
+    def plan(self) -> Plan:
+        return make_plan(self.config, self.registry, self.store)
+
+    def execute(self) -> Outcome:
+        self.store.prepare()
+        lock = FileLock(self.store.path / ".lock", timeout=0)
+        try:
+            lock.acquire()
+        except Timeout:
+            raise StoreError(
+                f"another run is writing to {self.store.path}; wait for it or choose another --out"
+            ) from None
+        try:
+            return self._execute()
+        finally:
+            lock.release()
+
+    def _execute(self) -> Outcome:
+        plan = self.plan()
+        self.store.add_to_plan(cell.trial for cell in plan.cells)
+        for cell in plan.having(SKIP):
+            assert cell.record is not None
+            self.store.put(cell.record)
+        self.reporter.plan(self.config, plan)
+        done: dict[str, Record] = {
+            cell.trial.key: cell.record for cell in plan.having(CACHED, SKIP) if cell.record is not None
+        }
+        todo = self._with_data(plan, done)
+        executor = self._executor()
+        try:
+            for event in executor.run(self._work(todo)):
+                if event.kind == "started":
+                    self.reporter.trial_started(event.trial)
+                elif event.kind == "progress":
+                    self.reporter.trial_progress(event.trial, event.value)
+                else:
+                    self._finish(event.trial, event.value, done)
+        except KeyboardInterrupt:
+            for event in executor.stop():
+                self._finish(event.trial, event.value, done)
+            tables.write_tables(self.store)
+            ended = sum(cell.trial.key in done for cell in todo)
+            raise RunInterrupted(
+                f"stopped. {ended} of {len(todo)} trials done and kept; run the same command to go on."
+            ) from None
+        board, paths = tables.write_tables(self.store)
+        return Outcome(plan, [done[cell.trial.key] for cell in plan.cells], board, paths)
+
+    def _with_data(self, plan: Plan, done: dict[str, Record]) -> list[Cell]:
+        """Make what is missing of the data; returns the cells that can run. A dataset that can't be made is the
+        failure of its trials only."""
+        todo = plan.todo
+        hashes: dict[str, str] = {}
+        for dataset in plan.datasets(todo):
+            try:
+                hashes[dataset.id] = self._ensure(dataset).sha256
+            except KeyboardInterrupt:
+                raise RunInterrupted(
+                    "stopped while making data; what was made is kept, run the same command to go on."
+                ) from None
+            except DataError as error:
+                for cell in todo:
+                    if cell.dataset.id == dataset.id:
+                        self._finish(cell.trial, ended_without_record(cell.trial, FAILED, str(error)), done)
+        stale = [cell for cell in plan.having(CACHED) if self._is_stale(cell, hashes)]
+        if stale:
+            self.reporter.warn(f"{len(stale)} trials were run on data that have changed since; running them again")
+        for cell in stale:
+            done.pop(cell.trial.key)
+        runnable = [cell for cell in todo if cell.dataset.id in hashes]
+        return runnable + [replace(cell, action=RUN) for cell in stale]
+
+    def _is_stale(self, cell: Cell, hashes: dict[str, str]) -> bool:
+        """A record counts only for the data it was made with."""
+        assert cell.record is not None
+        if cell.dataset.id not in hashes and (header := data.existing(cell.dataset)):
+            hashes[cell.dataset.id] = header.sha256
+        known, used = hashes.get(cell.dataset.id), cell.record.data.get("sha256")
+        return known is not None and used is not None and known != used
+
+    def _ensure(self, dataset: data.Dataset) -> Header:
+        start = time.perf_counter()
+        header = data.ensure(
+            dataset,
+            jobs=self.config.n_jobs,
+            plugin_files=tuple(self.config.plugins),
+            progress=lambda done, total: self.reporter.data_progress(dataset, done, total),
+        )
+        self.reporter.data_ready(dataset, header, time.perf_counter() - start)
+        return header
+
+    def _executor(self) -> Executor:
+        kind = resolve(self.registry.executor(self.config.executor).spec)
+        return kind(self.registry, self.config.n_jobs, self.config.threads, self.config.timeout)
+
+    def _work(self, cells: Sequence[Cell]) -> list[Work]:
+        if self.config.force:
+            for cell in cells:
+                self.store.checkpoint(cell.trial.key).unlink(missing_ok=True)
+        return [
+            Work(
+                cell.trial,
+                Context(
+                    source=self.config.data_dir or "",
+                    threads=self.config.threads,
+                    checkpoint=str(self.store.checkpoint(cell.trial.key)),
+                    plugin_files=tuple(str(f) for f in self.config.plugins),
+                ),
+                log=str(self.store.log(cell.trial.key)),
+            )
+            for cell in cells
+        ]
+
+    def _finish(self, trial: Trial, record: Record, done: dict[str, Record]) -> None:
+        try:
+            self.store.put(record)
+        except OSError as error:
+            raise StoreError(
+                f"can't write the record of {trial.model_label} on {trial.task_label} to {self.store.path}: "
+                f"{error.strerror or error}. {len(done)} records are kept; mend it and run the same command to go on."
+            ) from error
+        if record.status in (OK, SKIPPED):
+            self.store.log(trial.key).unlink(missing_ok=True)
+        done[trial.key] = record
+        self.reporter.trial_finished(trial, record)
+        for failure in self.registry.notify_finished(record):
+            self.reporter.warn(str(failure))

@@ -1,0 +1,129 @@
+"""Names as people type them: ``fno``, ``neural_hss[rank=8,levels=2]``, ``poisson_*``, ``all``, and lists of those."""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import yaml
+
+from .errors import UsageError, did_you_mean
+
+_ITEM = re.compile(r"(?P<name>[A-Za-z0-9_*?\-\.]+)(\[(?P<options>[^\[\]]*)\])?")
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One chosen name with the options set in brackets."""
+
+    name: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def label(self) -> str:
+        """How tables call it: options in a fixed order, so that equal choices have equal labels."""
+        if not self.options:
+            return self.name
+        inside = ",".join(f"{key}={_spell(self.options[key])}" for key in sorted(self.options))
+        return f"{self.name}[{inside}]"
+
+
+def choose(text: str | Sequence[str], known: Iterable[str], kind: str) -> list[Choice]:
+    """Parse what was typed and expand globs and ``all``; order as typed, each choice once."""
+    known = sorted(known)
+    chosen: dict[str, Choice] = {}
+    for item in split(text):
+        match = _ITEM.fullmatch(item)
+        if not match:
+            raise UsageError(f"can't read {kind} {item!r}: write name or name[key=value,key=value]")
+        options = parse_options(match["options"], f"{kind} {item!r}") if match["options"] else {}
+        for name in _expand(match["name"], known, kind):
+            choice = Choice(name, options)
+            chosen.setdefault(choice.label, choice)
+    if not chosen:
+        raise UsageError(f"no {kind} was named; write --{kind}s all, or see: pdebench-hss list {kind}s")
+    return list(chosen.values())
+
+
+def split(text: str | Sequence[str]) -> list[str]:
+    """Split at commas outside brackets."""
+    if not isinstance(text, str):
+        return [item for part in text for item in split(part)]
+    return [item.strip() for item in re.split(r",(?![^\[]*\])", text) if item.strip()]
+
+
+def parse_options(text: str, where: str) -> dict[str, Any]:
+    """``key=value,key=value`` with YAML scalars as values."""
+    options = {}
+    for pair in text.split(","):
+        key, equals, value = pair.partition("=")
+        key, value = key.strip(), value.strip()
+        if not equals or not key.isidentifier() or not value:
+            raise UsageError(f"{where}: {pair.strip()!r} is not key=value")
+        options[key] = parse_value(value)
+    return options
+
+
+def parse_value(text: str) -> Any:
+    """A YAML scalar; ``1e-3``, which YAML 1.1 leaves a string, is a number too."""
+    try:
+        value = yaml.safe_load(text)
+    except yaml.YAMLError:
+        return text
+    if isinstance(value, str):
+        try:
+            return float(value)
+        except ValueError:
+            return value
+    return value
+
+
+def check_options(options: Mapping[str, Any], defaults: Mapping[str, Any], who: str) -> dict[str, Any]:
+    """The options, each known and of its default's type."""
+    checked = {}
+    for key, value in options.items():
+        if key not in defaults:
+            raise UsageError(
+                f"{who} has no option {key!r}.{did_you_mean(key, defaults)}  "
+                f"It has: {', '.join(sorted(defaults)) or 'none'}"
+            )
+        checked[key] = _like(value, defaults[key], f"{who}: {key}")
+    return checked
+
+
+def _like(value: Any, default: Any, where: str) -> Any:
+    """``value`` as the type of ``default``, or a clear refusal."""
+    if isinstance(default, bool) or default is None or isinstance(default, (list, tuple, dict)):
+        fits = default is None or isinstance(value, type(default))
+    elif isinstance(default, int):
+        fits = isinstance(value, int) and not isinstance(value, bool)
+        if isinstance(value, float) and value.is_integer():
+            value, fits = int(value), True
+    elif isinstance(default, float):
+        fits = isinstance(value, (int, float)) and not isinstance(value, bool)
+        value = float(value) if fits else value
+    else:
+        fits = isinstance(value, type(default))
+    if not fits:
+        raise UsageError(f"{where} must be {type(default).__name__} (like {default!r}), not {value!r}")
+    return value
+
+
+def _expand(name: str, known: Sequence[str], kind: str) -> list[str]:
+    if name == "all":
+        return list(known)
+    if any(character in name for character in "*?"):
+        names = fnmatch.filter(known, name)
+        if not names:
+            raise UsageError(f"no {kind} matches {name!r}. See: pdebench-hss list {kind}s")
+        return names
+    if name not in known:
+        raise UsageError(f"no {kind} {name!r}.{did_you_mean(name, known)}  See: pdebench-hss list {kind}s")
+    return [name]
+
+
+def _spell(value: Any) -> str:
+    return repr(value) if isinstance(value, float) else str(value)

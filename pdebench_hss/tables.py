@@ -1,0 +1,210 @@
+"""Records -> tables. Pure functions: records in, pandas out; nothing is ever edited by hand.
+
+`results` has one row per trial, `leaderboard` one row per task and model. Rules:
+
+* errors keep full precision; mean and standard deviation (n - 1) are over seeds, and only over those that ended well
+* a rank is given to models all of whose expected seeds ended well, within one task, scale, budget and train size
+* ``skill`` = 1 - error / error of the best training-free baseline in the same group; 0 is "no better than that"
+* what failed, was skipped or has not run yet is a row with its status and reason, never averaged over
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from .files import replacing, write_text
+from .records import OK, Record, Store
+
+# Columns as in the documentation; what a reader needs to tell rows apart comes first.
+LEADERBOARD_COLUMNS = [
+    *("task", "equation", "model", "scale", "budget", "n_train", "metric", "params_real", "params_numel"),
+    *("test_err_mean", "test_err_std", "n_seeds", "n_expected", "rank", "skill", "fit_seconds", "predict_ms"),
+    *("peak_memory_mb", "flops_step", "status", "reason", "data_hash", "hardware", "params_target"),
+]
+METRICS = ("test_err", "relative_l2", "trajectory_l2", "rmse", "max_error")
+RESULTS_COLUMNS = [
+    *(
+        "key",
+        "task",
+        "equation",
+        "model",
+        "scale",
+        "budget",
+        "n_train",
+        "seed",
+        "metric",
+        "params_real",
+        "params_numel",
+    ),
+    *METRICS,
+    *("steps", "fit_seconds", "predict_ms"),
+    *("peak_memory_mb", "flops_step", "status", "reason", "data_hash", "hardware", "params_target", "training_free"),
+]
+GROUP = ["task", "scale", "budget", "n_train", "params_target"]
+
+
+def results(records: Iterable[Record]) -> pd.DataFrame:
+    """One row per trial."""
+    return pd.DataFrame([_row(record) for record in records], columns=RESULTS_COLUMNS)
+
+
+def _row(record: Record) -> dict[str, Any]:
+    trial = record.trial
+    return {
+        "key": record.key,
+        "task": trial["task_label"],
+        "equation": trial["equation"],
+        "model": trial["model_label"],
+        "scale": trial["scale"],
+        "budget": trial["budget"],
+        "n_train": trial["n_train"],
+        "seed": trial["seed"],
+        "metric": trial["metric"],
+        "params_real": record.parameters.get("real"),
+        "params_numel": record.parameters.get("numel"),
+        **{
+            name: record.metrics.get(name) for name in ("test_err", "relative_l2", "trajectory_l2", "rmse", "max_error")
+        },
+        "steps": record.spent.get("steps"),
+        "fit_seconds": record.seconds.get("fit"),
+        "predict_ms": record.predict_ms,
+        "peak_memory_mb": record.peak_memory / 1e6 if record.peak_memory is not None else None,
+        "flops_step": record.flops_step,
+        "status": record.status,
+        "reason": record.reason,
+        "data_hash": record.data.get("sha256"),
+        "hardware": record.provenance.get("hardware", {}).get("id"),
+        "params_target": trial["params_target"],
+        "training_free": trial["training_free"],
+    }
+
+
+def leaderboard(results: pd.DataFrame) -> pd.DataFrame:
+    """One row per task and model, best first."""
+    rows = [
+        _summary(dict(zip([*GROUP, "model"], names)), trials)
+        for names, trials in results.groupby([*GROUP, "model"], sort=False, dropna=False)
+    ]
+    board = pd.DataFrame(rows, columns=[*LEADERBOARD_COLUMNS, "training_free"])
+    if board.empty:
+        return board[LEADERBOARD_COLUMNS]
+    parts = [_rank(group) for _, group in board.groupby(GROUP, sort=False, dropna=False)]
+    return pd.concat(parts, ignore_index=True)[LEADERBOARD_COLUMNS]
+
+
+def _summary(names: dict[str, Any], trials: pd.DataFrame) -> dict[str, Any]:
+    good = trials[trials["status"] == OK]
+    bad = trials[trials["status"] != OK]
+    shown = good if len(good) else trials
+    first = shown.iloc[0]
+    return {
+        **names,
+        **{column: first[column] for column in ("equation", "metric", "params_real", "params_numel", "flops_step")},
+        **{column: _same(shown[column]) for column in ("data_hash", "hardware")},
+        "test_err_mean": good["test_err"].mean() if len(good) else np.nan,
+        "test_err_std": good["test_err"].std(ddof=1) if len(good) > 1 else np.nan,
+        "n_seeds": len(good),
+        "n_expected": len(trials),
+        **{column: shown[column].median() for column in ("fit_seconds", "predict_ms")},
+        "peak_memory_mb": shown["peak_memory_mb"].max(),
+        "status": OK if bad.empty else str(bad.iloc[0]["status"]),
+        "reason": "" if bad.empty else str(bad.iloc[0]["reason"]),
+        "training_free": bool(trials["training_free"].any()),
+    }
+
+
+def _same(values: pd.Series) -> Any:
+    """The value all rows share; where they differ, all of them, because then they must not be compared blindly."""
+    found = [str(value) for value in values.dropna().unique()]
+    return "|".join(found) if found else None
+
+
+def _rank(group: pd.DataFrame) -> pd.DataFrame:
+    complete = group["n_seeds"] == group["n_expected"]
+    errors = group["test_err_mean"].where(complete)
+    group = group.assign(rank=errors.rank(method="min").astype("Int64"))
+    baseline = errors[group["training_free"]].min()
+    if np.isfinite(baseline) and baseline > 0:
+        group["skill"] = 1.0 - group["test_err_mean"] / baseline
+    return group.sort_values(["rank", "model"], na_position="last")
+
+
+def write_tables(store: Store) -> tuple[pd.DataFrame, list[Path]]:
+    """(Re)write the tables of a directory from its records; the same records give the same bytes."""
+    trials = results(store.current())
+    trials = trials.sort_values([*GROUP, "model", "seed"], kind="stable", na_position="first", ignore_index=True)
+    board = leaderboard(trials)
+    paths = [store.path / name for name in ("results.csv", "leaderboard.csv", "leaderboard.md")]
+    for path, table in zip(paths, (trials, board)):
+        with replacing(path) as temporary:
+            table.to_csv(temporary, index=False, lineterminator="\n")
+    write_text(paths[2], to_markdown(board))
+    return board, paths
+
+
+def to_markdown(board: pd.DataFrame) -> str:
+    """One table per group, as on the screen."""
+    from tabulate import tabulate
+
+    parts = []
+    for _, group in board.groupby(GROUP, sort=False, dropna=False):
+        first = group.iloc[0]
+        parts.append(f"## {first['equation']} (`{first['task']}`)\n\n{group_line(first)}\n")
+        rows = [display_row(row) for _, row in group.iterrows()]
+        parts.append(tabulate(rows, headers=DISPLAY_HEADERS, tablefmt="github", disable_numparse=True) + "\n")
+    return "\n".join(parts)
+
+
+DISPLAY_HEADERS = ["#", "model", "error", "params", "fit", "predict", "skill", ""]
+
+
+def group_line(row: pd.Series) -> str:
+    parts = [f"scale {row['scale']}", str(row["budget"]), f"{row['n_train']} training samples", str(row["metric"])]
+    if pd.notna(row["params_target"]):
+        parts.append(f"sizes matched to {human_count(row['params_target'])} parameters")
+    return " · ".join(parts)
+
+
+def display_row(row: pd.Series) -> list[str]:
+    """A leaderboard row as people read it."""
+    error = format_error(row["test_err_mean"])
+    if pd.notna(row["test_err_std"]):
+        error += f" ± {format_error(row['test_err_std'])}"
+    if 0 < row["n_seeds"] < row["n_expected"]:
+        error += f" ({row['n_seeds']} of {row['n_expected']} seeds)"
+    params = human_count(row["params_real"]) if pd.notna(row["params_real"]) and row["params_real"] else "–"
+    if params != "–" and pd.notna(row["params_target"]):
+        params += f" ({100 * (row['params_real'] / row['params_target'] - 1):+.1f} %)"
+    return [
+        str(row["rank"]) if pd.notna(row["rank"]) else "–",
+        str(row["model"]),
+        error,
+        params,
+        f"{row['fit_seconds']:.1f} s" if pd.notna(row["fit_seconds"]) else "–",
+        f"{row['predict_ms']:.2g} ms" if pd.notna(row["predict_ms"]) else "–",
+        f"{100 * row['skill']:+.0f}%" if pd.notna(row["skill"]) else "–",
+        "" if row["status"] == OK else _status_text(row),
+    ]
+
+
+def _status_text(row: pd.Series) -> str:
+    return str(row["reason"]) if row["status"] in ("skipped", "missing") else f"{row['status']}: {row['reason']}"
+
+
+def format_error(value: float) -> str:
+    """Short, but never rounded to nothing: 0.2113, 3.1e-08."""
+    if pd.isna(value):
+        return "–"
+    return f"{value:.4f}" if 0.01 <= value < 1000 else f"{value:.2e}"
+
+
+def human_count(count: float) -> str:
+    for limit, unit in ((1e9, "G"), (1e6, "M"), (1e3, "K")):
+        if count >= limit:
+            return f"{count / limit:.3g}{unit}"
+    return f"{count:.0f}"

@@ -1,0 +1,264 @@
+"""A trial, its key, and `run_trial`: one cell of the benchmark from data to record.
+
+    data.load -> normalise -> build -> fit within the budget -> predict the test set -> errors in physical units
+
+The same function runs inline, in a process of its own and on a cluster. It never raises for what a model does: the
+record says what happened.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+import traceback
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from . import data, machine, training
+from .budget import parse_budget
+from .evaluation import Predictor, time_prediction
+from .hashing import digest, seed_from
+from .metrics import sample_errors
+from .plugins import Registry, load_registry
+from .records import DIVERGED, FAILED, OK, OUT_OF_MEMORY, Record
+from .sizing import count_parameters
+from .training import Diverged, Emit, Interrupted, Optimizer, TrainSet
+
+# Fields for readers. They are spelling, not substance: what they say is in the other fields.
+DESCRIPTIVE = ("model_label", "task_label", "equation", "metric", "training_free")
+
+
+@dataclass(frozen=True)
+class Trial:
+    """Everything that can change a result, as plain values, and nothing else (no paths, no order, no timing)."""
+
+    model: str
+    model_label: str
+    model_version: str
+    model_origin: str
+    hparams: Mapping[str, Any]
+    optimizer: Mapping[str, float]
+    task: str
+    task_label: str
+    task_params: Mapping[str, Any]
+    task_origin: str
+    data_id: str
+    data_seed: int
+    scale: str
+    budget: str
+    n_train: int
+    seed: int
+    device: str
+    params_target: int | None = None
+    protocol: int = training.PROTOCOL
+    equation: str = ""
+    metric: str = ""
+    training_free: bool = False
+
+    @property
+    def key(self) -> str:
+        content = {k: v for k, v in self.to_dict().items() if k not in DESCRIPTIVE}
+        return digest(content)[:24]
+
+    @property
+    def cell(self) -> str:
+        """The place in the table this trial fills."""
+        size = f" params={self.params_target}" if self.params_target else ""
+        data_seed = f" data_seed={self.data_seed}" if self.data_seed else ""
+        return (
+            f"{self.task_label} {self.model_label} {self.scale} {self.budget}{size} "
+            f"n={self.n_train} seed={self.seed}{data_seed} {self.device}"
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, content: Mapping[str, Any]) -> Trial:
+        return cls(**content)
+
+
+@dataclass(frozen=True)
+class Context:
+    """What a trial needs to run here and must not depend on: places, threads, where from."""
+
+    source: str = ""
+    threads: int = 0
+    checkpoint: str = ""
+    checkpoint_seconds: float = training.CHECKPOINT_SECONDS
+    plugin_files: tuple[str, ...] = ()
+
+
+@dataclass
+class _Progress:
+    """What is known so far; becomes part of the record however the trial ends."""
+
+    seconds: dict[str, float] = field(default_factory=dict)
+    parameters: dict[str, Any] = field(default_factory=dict)
+    data: dict[str, Any] = field(default_factory=dict)
+    spent: dict[str, float] = field(default_factory=dict)
+    flops_step: float | None = None
+    metrics: dict[str, float] = field(default_factory=dict)
+    predict_ms: float | None = None
+    samples: dict[str, np.ndarray] = field(default_factory=dict)
+
+
+def run_trial(
+    trial: Trial, context: Context, registry: Registry | None = None, emit: Emit = lambda **_: None
+) -> Record:
+    """Run one trial. Raises `Interrupted` if asked to stop; everything else is in the record."""
+    started = time.time()
+    if context.threads:
+        torch.set_num_threads(context.threads)
+    resident = machine.reset_peak_memory()
+    progress = _Progress()
+    status, reason = OK, ""
+    try:
+        registry = registry or load_registry(context.plugin_files)
+        _run(trial, context, registry, progress, emit)
+    except Interrupted:
+        raise
+    except Diverged as error:
+        status, reason = DIVERGED, str(error)
+    except MemoryError as error:
+        status, reason = OUT_OF_MEMORY, str(error) or "out of memory"
+    except Exception as error:
+        traceback.print_exc()
+        status = OUT_OF_MEMORY if _is_out_of_memory(error) else FAILED
+        reason = f"{type(error).__name__}: {error}".splitlines()[0][:500]
+    progress.seconds["total"] = time.time() - started
+    return Record(
+        key=trial.key,
+        trial=trial.to_dict(),
+        status=status,
+        reason=reason,
+        peak_memory=_peak(trial.device, resident),
+        provenance=provenance(trial, started),
+        **vars(progress),
+    )
+
+
+def _run(trial: Trial, context: Context, registry: Registry, progress: _Progress, emit: Emit) -> None:
+    model_spec = registry.model(trial.model).spec
+    task_spec = registry.task(trial.task).spec
+    source = Path(context.source) if context.source else None
+    dataset = data.Dataset(task_spec, trial.scale, trial.task_params, trial.data_seed, source)
+    samples = data.load(dataset, trial.n_train)
+    task, device = samples.task, torch.device(trial.device)
+    progress.data = {
+        "sha256": samples.sha256,
+        "n_train": len(samples.train.inputs),
+        "n_test": len(samples.test.inputs),
+    }
+
+    start = time.perf_counter()
+    torch.manual_seed(seed_from("init", trial.model, trial.task, trial.seed))
+    model = model_spec.make(task, trial.hparams)
+    progress.seconds["build"] = time.perf_counter() - start
+    count = count_parameters(model)
+    progress.parameters = {"real": count.real, "numel": count.numel, "target": trial.params_target}
+
+    start = time.perf_counter()
+    normalizer = _fit(model, samples, trial, context, device, progress, emit)
+    progress.seconds.setdefault("fit", time.perf_counter() - start)
+
+    predict = Predictor(model, task, normalizer, int(trial.optimizer["batch"]), device)
+    prediction = predict(samples.test.inputs)
+    if not np.isfinite(prediction).all():
+        bad = int(np.argmin(np.isfinite(prediction).reshape(len(prediction), -1).all(axis=1)))
+        raise Diverged(f"the prediction of test sample {bad} is not finite")
+    errors = sample_errors(prediction, samples.test.outputs, task.spec.metric, task.mask)
+    progress.metrics = {name: float(values.mean()) for name, values in errors.items()}
+    progress.samples |= {f"error_{name}": values for name, values in errors.items()}
+    progress.seconds["predict"] = time_prediction(predict, samples.test.inputs)
+    progress.predict_ms = 1e3 * progress.seconds["predict"] / len(samples.test.inputs)
+
+
+def _fit(
+    model: Any,
+    samples: data.TaskData,
+    trial: Trial,
+    context: Context,
+    device: torch.device,
+    progress: _Progress,
+    emit: Emit,
+) -> training.Normalizer:
+    """Let a closed form fit itself in float64, train anything else in float32; returns the normaliser used."""
+    closed_form = hasattr(model, "fit") or hasattr(model, "solve")
+    train: TrainSet = training.prepare(samples, torch.float64 if closed_form else torch.float32)
+    if closed_form:
+        if hasattr(model, "fit"):
+            model.fit(train)
+        return train.normalizer
+    if not any(p.requires_grad for p in model.parameters()):
+        raise ValueError(f"model {trial.model!r} has neither parameters to train nor a fit() or solve() of its own")
+    model.to(device)
+    numbers = trial.optimizer
+    optimizer = Optimizer(int(numbers["batch"]), numbers["lr"], numbers["lr_min"], numbers["weight_decay"])
+    progress.flops_step = training.count_step_flops(model, train, optimizer.batch)
+    run = training.fit(
+        model,
+        train,
+        parse_budget(trial.budget),
+        optimizer,
+        seed=trial.seed,
+        device=device,
+        flops_step=progress.flops_step,
+        checkpoint=Path(context.checkpoint) if context.checkpoint else None,
+        checkpoint_seconds=context.checkpoint_seconds,
+        emit=emit,
+        should_stop=_STOP.is_set,
+    )
+    progress.spent = asdict(run.spent)
+    progress.seconds["fit"] = run.spent.seconds  # over all sittings, if it was interrupted
+    progress.samples = {
+        "curve_steps": np.asarray(run.curve.steps),
+        "curve_losses": np.asarray(run.curve.losses),
+    }
+    return train.normalizer
+
+
+def run_in_process(emit: Emit, trial: dict[str, Any], context: Context) -> Record:
+    """The target of a worker's job: `run_trial` with SIGTERM as the request to save and stop."""
+    signal.signal(signal.SIGTERM, lambda *_: _STOP.set())
+    return run_trial(Trial.from_dict(trial), context, emit=emit)
+
+
+_STOP = threading.Event()
+
+
+def ended_without_record(trial: Trial, status: str, reason: str) -> Record:
+    """The record of a trial whose process could not write one."""
+    return Record(trial.key, trial.to_dict(), status, reason, provenance=provenance(trial, time.time()))
+
+
+def provenance(trial: Trial, started: float) -> dict[str, Any]:
+    plugins = tuple({origin.rsplit(" ", 1)[0] for origin in (trial.model_origin, trial.task_origin)})
+    return {
+        "versions": machine.versions(plugins),
+        "source": machine.source_state(),
+        "hardware": machine.hardware(),
+        "device": trial.device,
+        "threads": torch.get_num_threads(),
+        "started": started,
+        "ended": time.time(),
+    }
+
+
+def _peak(device: str, resident: int) -> int:
+    if device.startswith("cuda"):
+        return int(torch.cuda.max_memory_allocated())
+    return max(0, machine.peak_memory() - resident)
+
+
+def _is_out_of_memory(error: Exception) -> bool:
+    text = str(error).lower()
+    return isinstance(error, torch.OutOfMemoryError) or any(
+        phrase in text for phrase in ("can't allocate memory", "cannot allocate memory", "out of memory")
+    )
