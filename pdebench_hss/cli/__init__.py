@@ -1,0 +1,76 @@
+"""The command line. `main` is the one place where errors become messages and exit codes.
+
+Exit codes: 0 fine, 1 some trial failed or data could not be made, 2 usage, 130 stopped by Ctrl-C.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import traceback
+import warnings
+from typing import Any
+
+
+def main(arguments: list[str] | None = None) -> None:
+    arguments = list(sys.argv[1:] if arguments is None else arguments)
+    debug = "--debug" in arguments or bool(os.environ.get("PDEBENCH_HSS_DEBUG"))
+    arguments = [word for word in arguments if word != "--debug"]
+    sys.exit(_run(arguments, debug))
+
+
+def _run(arguments: list[str], debug: bool) -> int:
+    import typer
+
+    from ..errors import PdebenchError
+    from .app import app
+
+    # The base of all usage errors; typer re-exports its subclasses only, and may bundle click or depend on it.
+    usage_error = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
+    warnings.showwarning = _one_line_warning  # type: ignore[assignment]
+    signal.signal(signal.SIGTERM, _terminate)
+    try:
+        result = app(arguments, standalone_mode=False, prog_name="pdebench-hss")
+        return int(result or 0)
+    except PdebenchError as error:
+        if debug:
+            traceback.print_exc()
+        prefix = "" if error.exit_code == 130 else "error: "
+        print(f"{prefix}{error}", file=sys.stderr)
+        return error.exit_code
+    except (KeyboardInterrupt, typer.Abort):
+        print("stopped.", file=sys.stderr)
+        return 130
+    except BrokenPipeError:
+        # The reader of our output went away (`| head`): nothing left to say, and nothing wrong.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except Exception as error:
+        if isinstance(error, usage_error):
+            return _usage(error)
+        if debug:
+            traceback.print_exc()
+        print(f"error: {type(error).__name__}: {error}  (--debug shows where)", file=sys.stderr)
+        return 1
+
+
+def _usage(error: Any) -> int:
+    """The parser's own complaint, in one line with where to look; help where nothing was asked."""
+    if type(error).__name__ == "NoArgsIsHelpError":
+        print(error.format_message())
+    else:
+        where = error.ctx.command_path if getattr(error, "ctx", None) else "pdebench-hss"
+        print(f"error: {error.format_message()}  See: {where} --help", file=sys.stderr)
+    return 2
+
+
+def _one_line_warning(message: Any, category: type[Warning], filename: str, line: int, *_: Any, **__: Any) -> None:
+    ours = category.__module__.startswith("pdebench_hss")
+    text = str(message) if ours else f"{category.__name__}: {message} ({os.path.basename(filename)}:{line})"
+    print(f"warning: {text}", file=sys.stderr)
+
+
+def _terminate(*_: Any) -> None:
+    """A polite kill stops a run the way Ctrl-C does."""
+    raise KeyboardInterrupt

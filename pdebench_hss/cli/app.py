@@ -1,0 +1,46 @@
+"""The commands by name. Each module below holds one family and imports what is heavy inside its functions."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from .. import __version__
+from . import board, data, doctor, listing, params, run
+
+app = typer.Typer(
+    name="pdebench-hss",
+    help="A benchmark for neural PDE solvers that a sceptic can trust: same data, same budget, honest baselines.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        print(f"pdebench-hss {__version__}")
+        raise typer.Exit
+
+
+@app.callback(epilog="Start with:  pdebench-hss run --models all --tasks poisson_1d")
+def root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """A benchmark for neural PDE solvers that a sceptic can trust: same data, same budget, honest baselines.
+
+    Add --debug to any command to see where an error came from.
+    """
+
+
+app.command("run")(run.run)
+app.add_typer(listing.app, name="list")
+app.command("show")(listing.show)
+app.command("params")(params.params)
+app.command("leaderboard")(board.leaderboard)
+app.add_typer(data.app, name="data")
+app.command("doctor")(doctor.doctor)

@@ -1,0 +1,152 @@
+"""``data``: the dataset cache."""
+
+from __future__ import annotations
+
+import functools
+import sys
+import time
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ..errors import UsageError
+from ..plugins import load_registry
+from ..selection import check_options, choose
+from .output import Format, FormatOption, PluginOption, print_rows, warn_broken
+
+app = typer.Typer(help="Make, check, list and remove cached datasets.", no_args_is_help=True, rich_markup_mode=None)
+
+TasksOption = Annotated[str, typer.Option(help="Tasks: names, globs, name[key=value], or all.")]
+ScaleOption = Annotated[str, typer.Option(help="smoke, small or paper.")]
+
+
+def _datasets(tasks: str, scale: str, seed: int, plugins: list[str] | None, source: Path | None = None) -> list[Any]:
+    """Each dataset of the chosen tasks once: a forward and an inverse problem share theirs."""
+    from .. import data
+
+    registry = load_registry(plugins or ())
+    warn_broken(registry)
+    found: dict[str, Any] = {}
+    for choice in choose(tasks, registry.tasks, "task"):
+        spec = registry.task(choice.name).spec
+        if scale not in spec.scales:
+            raise UsageError(f"task {spec.name!r} has no scale {scale!r}; it has {', '.join(spec.scales)}")
+        params = check_options(choice.options, spec.params, f"task {spec.name!r}")
+        dataset = data.Dataset(spec, scale, params, seed, source)
+        found.setdefault(dataset.id, dataset)
+    return list(found.values())
+
+
+@app.command("list")
+def list_(form: FormatOption = Format.table) -> None:
+    """The datasets in the cache."""
+    from .. import data, datafile
+    from ..files import human_bytes
+
+    rows = []
+    for path in data.cached_files():
+        row: dict[str, Any] = {"file": path.name, "size": human_bytes(path.stat().st_size)}
+        try:
+            header = datafile.read_header(path)
+            recipe = header.recipe
+            row |= {
+                "dataset": recipe["dataset"],
+                "scale": recipe["scale"],
+                "train": recipe["sizes"]["train"],
+                "test": recipe["sizes"]["test"],
+                "seed": recipe["seed"],
+                "sha256": header.sha256[:12],
+            }
+        except datafile.CorruptData as error:
+            row["dataset"] = f"unreadable: {error}"
+        rows.append(row)
+    print_rows(rows, ["dataset", "scale", "train", "test", "seed", "size", "sha256", "file"], form)
+    if form is Format.table:
+        print(f"in {data.data_dir()}")
+
+
+@app.command()
+def generate(
+    tasks: TasksOption,
+    scale: ScaleOption = "small",
+    seed: Annotated[int, typer.Option(help="Data seed.")] = 0,
+    jobs: Annotated[int | None, typer.Option(min=1, help="Processes; default: one per core.")] = None,
+    plugin: PluginOption = None,
+) -> None:
+    """Make datasets now, so that runs need not.
+
+    Example:  pdebench-hss data generate --tasks all --scale small
+    """
+    datasets = _datasets(tasks, scale, seed, plugin)
+    _make(datasets, jobs, plugin)
+
+
+def _make(datasets: list[Any], jobs: int | None, plugin: list[str] | None) -> None:
+    from .. import data
+    from ..config import available_cores
+    from .display import make_reporter
+
+    with make_reporter() as reporter:
+        for dataset in datasets:
+            start = time.perf_counter()
+            header = data.ensure(
+                dataset,
+                jobs=jobs or available_cores(),
+                plugin_files=plugin or (),
+                progress=functools.partial(reporter.data_progress, dataset),
+            )
+            reporter.data_ready(dataset, header, time.perf_counter() - start)
+
+
+@app.command()
+def verify() -> None:
+    """Read every cached dataset and compare its content with the hash it was written with; exit 1 if one differs."""
+    from .. import data, datafile
+
+    bad = 0
+    for path in data.cached_files():
+        try:
+            header = datafile.verify(path, deep=True)
+            print(f"ok       {header.sha256[:12]}  {path.name}")
+        except datafile.CorruptData as error:
+            bad += 1
+            print(f"corrupt  {path.name}: {error}. It will be made again when it is needed.")
+    print(f"{len(data.cached_files())} datasets, {bad} corrupt")
+    if bad:
+        raise typer.Exit(1)
+
+
+@app.command()
+def clean(
+    tasks: Annotated[str | None, typer.Option(help="Only the datasets of these tasks, at every scale.")] = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Don't ask.")] = False,
+) -> None:
+    """Remove cached datasets. They are made again when needed; results are not touched."""
+    from .. import data, datafile
+    from ..files import human_bytes
+
+    names = None
+    if tasks:
+        registry = load_registry()
+        names = {registry.task(c.name).spec.dataset for c in choose(tasks, registry.tasks, "task")}
+    doomed = []
+    for path in data.cached_files():
+        try:
+            dataset = datafile.read_header(path).recipe["dataset"]
+        except datafile.CorruptData:
+            dataset = None  # unreadable files go in any case
+        if names is None or dataset is None or dataset in names:
+            doomed.append(path)
+    total = human_bytes(sum(path.stat().st_size for path in doomed))
+    if not doomed:
+        print("nothing to remove")
+        return
+    if not yes:
+        if not sys.stdin.isatty():
+            raise UsageError(f"{len(doomed)} datasets ({total}) would be removed; say --yes")
+        typer.confirm(f"remove {len(doomed)} datasets ({total})?", abort=True)
+    for path in doomed:
+        for relative in (path, path.with_name(path.name + ".ok"), path.with_suffix(".lock")):
+            relative.unlink(missing_ok=True)
+    print(f"removed {len(doomed)} datasets ({total})")

@@ -1,0 +1,214 @@
+"""What a run looks like: bars on a terminal, plain lines anywhere else, and the tables at the end."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections import Counter
+from typing import Any
+
+import pandas as pd
+from rich.console import Console
+from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from ..config import RunConfig
+from ..data import Dataset
+from ..datafile import Header
+from ..planner import CACHED, RETRY, RUN, SKIP, Plan
+from ..published import published_range
+from ..records import OK, Record
+from ..runner import Outcome, Reporter
+from ..tables import DISPLAY_HEADERS, GROUP, display_row, format_error, group_line
+from ..trial import Trial
+
+console = Console(highlight=False, soft_wrap=True)
+PLAIN_SECONDS = 10.0  # between progress lines when nobody watches
+
+
+def make_reporter() -> PlainReporter:
+    return LiveReporter() if console.is_terminal and not console.is_dumb_terminal else PlainReporter()
+
+
+class PlainReporter(Reporter):
+    """One line per thing that happened. Also a context manager, so that live displays can clean up."""
+
+    def __init__(self) -> None:
+        self._said: dict[str, float] = {}
+
+    def __enter__(self) -> PlainReporter:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def warn(self, message: str) -> None:
+        print(f"warning: {message}", file=sys.stderr)
+
+    def plan(self, config: RunConfig, plan: Plan) -> None:
+        console.print(heading(config), markup=False)
+        console.print(plan_line(plan), markup=False)
+
+    def data_progress(self, dataset: Dataset, done: int, total: int) -> None:
+        if self._is_time(dataset.id):
+            console.print(f"data   {dataset.title}: {done} of {total} samples", markup=False)
+
+    def data_ready(self, dataset: Dataset, header: Header, seconds: float) -> None:
+        console.print(f"data   {dataset.title}   {seconds:.1f} s   sha256 {header.sha256[:8]}…", markup=False)
+
+    def trial_started(self, trial: Trial) -> None:
+        self._said[trial.key] = time.monotonic()
+
+    def trial_progress(self, trial: Trial, event: dict[str, Any]) -> None:
+        if self._is_time(trial.key):
+            console.print(f"…  {name(trial)}  {100 * event['fraction']:.0f}%  loss {event['loss']:.1e}", markup=False)
+
+    def trial_finished(self, trial: Trial, record: Record) -> None:
+        mark = "[green]✓[/]" if record.status == OK else "[yellow]–[/]" if record.status == "skipped" else "[red]✗[/]"
+        console.print(mark, end=" ")
+        console.print(finished_line(trial, record), markup=False)
+
+    def _is_time(self, what: str) -> bool:
+        now = time.monotonic()
+        if now - self._said.setdefault(what, now) < PLAIN_SECONDS:
+            return False
+        self._said[what] = now
+        return True
+
+
+class LiveReporter(PlainReporter):
+    """Bars for what is under way; finished things scroll up as lines."""
+
+    def __enter__(self) -> LiveReporter:
+        self._bars: dict[str, TaskID] = {}
+        self._progress = Progress(
+            SpinnerColumn(),
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=24),
+            TextColumn("{task.fields[detail]}"),
+            TimeRemainingColumn(compact=True),
+            console=console,
+            transient=True,
+        )
+        self._progress.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._progress.stop()
+
+    def data_progress(self, dataset: Dataset, done: int, total: int) -> None:
+        self._update(dataset.id, f"data {dataset.title}", done / total, f"{done}/{total}")
+
+    def data_ready(self, dataset: Dataset, header: Header, seconds: float) -> None:
+        self._remove(dataset.id)
+        super().data_ready(dataset, header, seconds)
+
+    def trial_started(self, trial: Trial) -> None:
+        self._update(trial.key, name(trial), 0.0, "starting")
+
+    def trial_progress(self, trial: Trial, event: dict[str, Any]) -> None:
+        steps = f"{event['step']}/{event['total']}" if event["total"] else f"{event['step']}"
+        self._update(trial.key, name(trial), event["fraction"], f"{steps}  loss {event['loss']:.1e}")
+
+    def trial_finished(self, trial: Trial, record: Record) -> None:
+        self._remove(trial.key)
+        super().trial_finished(trial, record)
+
+    def _update(self, key: str, description: str, fraction: float, detail: str) -> None:
+        if key not in self._bars:
+            self._bars[key] = self._progress.add_task(description, total=1.0, detail=detail)
+        self._progress.update(self._bars[key], completed=fraction, detail=detail)
+
+    def _remove(self, key: str) -> None:
+        if key in self._bars:
+            self._progress.remove_task(self._bars.pop(key))
+
+
+def name(trial: Trial) -> str:
+    return f"{trial.task_label}  {trial.model_label}  seed {trial.seed}"
+
+
+def finished_line(trial: Trial, record: Record) -> str:
+    line = f"{trial.task_label:<22} {trial.model_label:<24} seed {trial.seed}  "
+    if record.status == OK:
+        return line + f"{format_error(record.metrics['test_err']):>9}  {record.seconds['total']:6.1f} s"
+    return line + f"{record.status}: {record.reason}"
+
+
+def heading(config: RunConfig) -> str:
+    seeds = config.seed_list
+    tasks = config.tasks if isinstance(config.tasks, str) else ",".join(config.tasks)
+    parts = [
+        tasks,
+        f"scale {config.scale}",
+        config.budget or "the recipe's budget",
+        f"seed {seeds[0]}" if len(seeds) == 1 else f"{len(seeds)} seeds",
+        f"{config.n_jobs} jobs",
+    ]
+    return " · ".join(parts)
+
+
+def plan_line(plan: Plan) -> str:
+    skipped = plan.having(SKIP)
+    reasons = Counter(f"{cell.trial.model_label}: {cell.reason}" for cell in skipped)
+    shown = ", ".join(list(reasons)[:3]) + (", …" if len(reasons) > 3 else "")
+    again = f", {len(plan.having(RETRY))} of them failed before" if plan.having(RETRY) else ""
+    return (
+        f"plan   {len(plan.cells)} trials: {len(plan.todo)} to run{again}, {len(plan.having(CACHED))} cached, "
+        f"{len(skipped)} skipped" + (f" ({shown})" if shown else "") + estimate_text(plan)
+    )
+
+
+def estimate_text(plan: Plan) -> str:
+    seconds, unknown = plan.estimate()
+    if not plan.todo or unknown == len(plan.todo):
+        return ""
+    more = f" and {unknown} trials never run before" if unknown else ""
+    return f"   about {human_time(seconds)}{more}"
+
+
+def human_time(seconds: float) -> str:
+    if seconds < 90:
+        return f"{max(1, round(seconds))} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+
+
+def print_plan(config: RunConfig, plan: Plan) -> None:
+    """``--dry-run``: the heading, and a line per cell."""
+    console.print(heading(config), markup=False)
+    console.print(plan_line(plan), markup=False)
+    words = {RUN: "run", RETRY: "retry", CACHED: "cached", SKIP: "skip"}
+    for cell in plan.cells:
+        reason = f"  ({cell.reason})" if cell.reason else ""
+        console.print(f"{words[cell.action]:<7}{name(cell.trial)}  {cell.trial.budget}{reason}", markup=False)
+
+
+def print_outcome(config: RunConfig, outcome: Outcome) -> None:
+    """The tables of what this run was about, and where everything was written."""
+    cells = [cell.trial for cell in outcome.plan.cells]
+    tasks, budgets = {t.task_label for t in cells}, {t.budget for t in cells}
+    board = outcome.board
+    mine = board[board["task"].isin(tasks) & board["budget"].isin(budgets) & (board["scale"] == config.scale)]
+    print_board(mine)
+    wrote = ", ".join(path.name for path in outcome.paths)
+    console.print(f"wrote {config.out}/{{{wrote}}}{_paper_note(cells)}", markup=False)
+
+
+def print_board(board: pd.DataFrame) -> None:
+    for _, group in board.groupby(GROUP, sort=False, dropna=False):
+        first = group.iloc[0]
+        table = Table(title=f"{first['equation']}  ({first['task']})", title_justify="left", box=None, pad_edge=False)
+        for header in DISPLAY_HEADERS:
+            table.add_column(header, justify="left" if header in ("model", "") else "right", no_wrap=header != "")
+        for _, row in group.iterrows():
+            table.add_row(*(cell.replace("[", r"\[") for cell in display_row(row)))
+        console.print()
+        console.print(table)
+        console.print(group_line(first), style="dim", markup=False)
+
+
+def _paper_note(trials: list[Trial]) -> str:
+    """The paper's range, where one task was run and the paper has it."""
+    names = {trial.task for trial in trials}
+    found = published_range(names.pop()) if len(names) == 1 else None
+    return f"      (paper: {found[0]:g} – {found[1]:g}, at its own scale)" if found else ""

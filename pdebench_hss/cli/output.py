@@ -1,0 +1,46 @@
+"""Tables on the terminal, as CSV or as JSON: one function for everything that lists."""
+
+from __future__ import annotations
+
+import csv
+import enum
+import json
+import sys
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import typer
+
+
+class Format(str, enum.Enum):
+    table = "table"
+    csv = "csv"
+    json = "json"
+
+
+FormatOption = Annotated[Format, typer.Option("--format", help="How to print.")]
+PluginOption = Annotated[
+    list[str] | None,
+    typer.Option("--plugin", metavar="FILE.py", help="Load a plugin from a file, without installing it."),
+]
+StrictOption = Annotated[bool | None, typer.Option("--strict-plugins", help="A broken plugin is an error.")]
+
+
+def print_rows(rows: Sequence[dict[str, Any]], columns: Sequence[str], form: Format) -> None:
+    """Print rows of plain values; missing ones are empty in CSV and null in JSON."""
+    if form is Format.json:
+        print(json.dumps([{c: row.get(c) for c in columns} for row in rows], indent=1))
+    elif form is Format.csv:
+        writer = csv.writer(sys.stdout, lineterminator="\n")
+        writer.writerow(columns)
+        writer.writerows(["" if row.get(c) is None else row[c] for c in columns] for row in rows)
+    else:
+        from tabulate import tabulate
+
+        cells = [["" if row.get(c) is None else str(row[c]) for c in columns] for row in rows]
+        print(tabulate(cells, headers=list(columns), tablefmt="simple", disable_numparse=True))
+
+
+def warn_broken(registry: Any) -> None:
+    for broken in registry.broken:
+        print(f"warning: {broken}", file=sys.stderr)

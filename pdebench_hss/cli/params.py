@@ -1,0 +1,68 @@
+"""``params``: how large each model is on each task, without allocating it, next to what the paper says."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from ..plugins import load_registry
+from ..published import published
+from ..selection import Choice, check_options, choose
+from .output import Format, FormatOption, PluginOption, StrictOption, print_rows, warn_broken
+
+COLUMNS = ["task", "model", "params_real", "params_numel", "paper_params", "deviation"]
+
+
+def params(
+    models: Annotated[str, typer.Option(help="Models: names, globs, name[key=value], or all.")] = "all",
+    tasks: Annotated[str, typer.Option(help="Tasks, likewise.")] = "all",
+    scale: Annotated[str, typer.Option(help="smoke, small or paper.")] = "paper",
+    form: FormatOption = Format.table,
+    plugin: PluginOption = None,
+    strict: StrictOption = None,
+) -> None:
+    """Parameter counts of models on tasks: real degrees of freedom (complex = 2), entries, and the paper's.
+
+    Nothing is allocated or trained (torch's meta device). The deviation is against whichever of the two counts is
+    closer to the paper's, which does not say how it counts.
+
+    Example:  pdebench-hss params --scale paper --format csv
+    """
+    registry = load_registry(plugin or (), strict=bool(strict))
+    warn_broken(registry)
+    rows = []
+    for task in choose(tasks, registry.tasks, "task"):
+        for model in choose(models, registry.models, "model"):
+            rows += _row(registry, task, model, scale)
+    print_rows(rows, COLUMNS, form)
+
+
+def _row(registry: Any, task_choice: Choice, model_choice: Choice, scale: str) -> list[dict[str, Any]]:
+    from ..sizing import count_on_meta
+
+    task, model = registry.task(task_choice.name).spec, registry.model(model_choice.name).spec
+    if scale not in task.scales:
+        return []
+    info = task.info(scale, check_options(task_choice.options, task.params, f"task {task.name!r}"))
+    if model.unsupported(info):
+        return []
+    hparams = model.hparams_for(info)
+    hparams |= check_options(model_choice.options, hparams, f"model {model.name!r}")
+    count = count_on_meta(model, info, hparams)
+    cell = published().get((task.name, model.name))
+    paper = cell.param_count if cell else None
+    deviation = None
+    if paper and count.numel:
+        closest = min((count.real, count.numel), key=lambda value: abs(value - paper))
+        deviation = f"{100 * (closest / paper - 1):+.1f} %"
+    return [
+        {
+            "task": task_choice.label,
+            "model": model_choice.label,
+            "params_real": count.real,
+            "params_numel": count.numel,
+            "paper_params": cell.params if cell and cell.params else None,
+            "deviation": deviation,
+        }
+    ]

@@ -1,0 +1,79 @@
+"""``run``: the main command. Flags become a `RunConfig`; the engine does the rest."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from .output import PluginOption, StrictOption
+
+
+def run(
+    models: Annotated[str | None, typer.Option(help="Models: names, globs, name[key=value], or all (default).")] = None,
+    tasks: Annotated[str | None, typer.Option(help="Tasks, likewise.")] = None,
+    scale: Annotated[str | None, typer.Option(help="smoke, small (default) or paper.")] = None,
+    seeds: Annotated[str | None, typer.Option(help="3 means seeds 0, 1, 2; 0,7 means those.  [default: 1]")] = None,
+    budget: Annotated[
+        str | None,
+        typer.Option(help="epochs=N, steps=N, seconds=T or flops=F for every model.  [default: the task's recipe]"),
+    ] = None,
+    match_params: Annotated[
+        str | None, typer.Option(help="Resize every model to about this many parameters, e.g. 300k.")
+    ] = None,
+    train_size: Annotated[int | None, typer.Option(help="Use only the first N training samples.")] = None,
+    executor: Annotated[str | None, typer.Option(help="process (default) or inline; see list executors.")] = None,
+    jobs: Annotated[int | None, typer.Option(help="Trials side by side, threads divided.  [default: cores]")] = None,
+    timeout: Annotated[float | None, typer.Option(help="Seconds a trial may take.")] = None,
+    device: Annotated[str | None, typer.Option(help="auto (default), cpu, cuda or mps.")] = None,
+    out: Annotated[str | None, typer.Option(help="Results directory.  [default: leaderboards/latest]")] = None,
+    data_dir: Annotated[str | None, typer.Option(help="Take the data from public files in this directory.")] = None,
+    data_seed: Annotated[int | None, typer.Option(help="Another draw of the data.  [default: 0]")] = None,
+    config: Annotated[str | None, typer.Option(help="A YAML file with any of these options; flags win.")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan and stop.")] = False,
+    force: Annotated[bool | None, typer.Option("--force", help="Run again what is there already.")] = None,
+    plugin: PluginOption = None,
+    strict: StrictOption = None,
+) -> None:
+    """Run models on tasks and write leaderboards. The same command again runs only what is missing.
+
+    \b
+    pdebench-hss run --models all --tasks poisson_1d --seeds 3
+    pdebench-hss run --models 'resnet[width=32],linear' --tasks 'poisson_*' --budget seconds=60
+    pdebench-hss run --config experiment.yaml --dry-run
+    """
+    from ..config import load_config
+
+    flags = {
+        "models": models,
+        "tasks": tasks,
+        "scale": scale,
+        "seeds": seeds,
+        "budget": budget,
+        "match_params": match_params,
+        "train_size": train_size,
+        "executor": executor,
+        "jobs": jobs,
+        "timeout": timeout,
+        "device": device,
+        "out": out,
+        "data_dir": data_dir,
+        "data_seed": data_seed,
+        "force": force,
+        "plugins": plugin,
+        "strict_plugins": strict,
+    }
+    settings = load_config(config, flags)
+
+    from ..runner import Run
+    from .display import make_reporter, print_outcome, print_plan
+
+    with make_reporter() as reporter:
+        engine = Run(settings, reporter=reporter)
+        if dry_run:
+            print_plan(settings, engine.plan())
+            return
+        outcome = engine.execute()
+    print_outcome(settings, outcome)
+    if outcome.failed:
+        raise typer.Exit(1)
