@@ -1,0 +1,98 @@
+"""Hyper-parameters by task: the paper's tables at scale ``paper``, rules by dimension everywhere else. No torch.
+
+Where the tables and the published counts allow two readings, the row below is the one whose count comes
+nearest; the other is a matter of options (docs/models.md lists both), for instance the literal three layers of the
+2D Poisson family: ``neural_hss[layers=3,lift=none,projection=none]``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from .tree import levels_for
+
+if TYPE_CHECKING:
+    from pdebench_hss.task import TaskInfo
+
+COMMON = {"scalars": 0, "cp_rank": 64, "way": "auto"}
+
+# 1D: HSS rank 2 on 256 points (data efficiency, heat, Neumann); Burgers' is wider, deeper, with full-rank ends.
+POISSON_1D = {"levels": 3, "rank": 2, "outer_rank": 1, "layers": 3, "embed": 256, "lift": "none", "projection": "none"}
+NEUMANN = {**POISSON_1D, "projection": "hss"}  # four HSS maps: 37K
+HEAT = {**POISSON_1D, "lift": "hss", "projection": "hss"}  # five HSS maps: 45K
+BURGERS = {**POISSON_1D, "rank": 32, "layers": 4, "embed": 1024, "lift": "dense", "projection": "dense"}
+
+# 2D: "depth 3" read as full-rank lift, one HSS layer (Poisson, 37K) or two (NS, 329K), full-rank projection.
+POISSON_2D = {"levels": 2, "rank": 2, "outer_rank": 8, "layers": 1, "embed": 64, "lift": "dense", "projection": "dense"}
+NAVIER_STOKES = {**POISSON_2D, "rank": 8, "layers": 2, "embed": 128}
+GRAY_SCOTT = {**NAVIER_STOKES, "scalars": 2}  # the last two input channels are f and k
+
+# 3D: "depth 1" taken literally, a single layer on the grid itself.
+POISSON_3D = {"levels": 2, "rank": 4, "outer_rank": 2, "layers": 1, "embed": 128, "lift": "none", "projection": "none"}
+
+PAPER = {
+    "poisson_1d": POISSON_1D,
+    "poisson_1d_grf": POISSON_1D,
+    "poisson_1d_neumann": NEUMANN,
+    "heat_1d": HEAT,
+    "burgers_1d": BURGERS,
+    "poisson_2d": POISSON_2D,
+    "poisson_2d_mixed": POISSON_2D,
+    "poisson_2d_lshape": POISSON_2D,
+    "helmholtz_2d": POISSON_2D,
+    "gray_scott_forward": GRAY_SCOTT,
+    "gray_scott_inverse": GRAY_SCOTT,
+    "navier_stokes_forward": NAVIER_STOKES,
+    "navier_stokes_inverse": NAVIER_STOKES,
+    "poisson_3d": POISSON_3D,
+}
+
+
+def hparams(task: TaskInfo, scale: str) -> dict[str, Any]:
+    """The paper's row for this task at scale ``paper``, else what suits its dimension, size and linearity."""
+    row = PAPER.get(task.name)
+    if scale == "paper" and row is not None:
+        return {**COMMON, **row}
+    known = {"scalars": row["scalars"]} if row and "scalars" in row else {}
+    return {**COMMON, **defaults(task), **known}
+
+
+def defaults(task: TaskInfo) -> dict[str, Any]:
+    """Values for a task of any dimension, grid and channels that no table mentions."""
+    leaf = {1: 32, 2: 16}.get(task.dim, 8)
+    return {
+        "levels": levels_for(min(task.grid), leaf),
+        "rank": 2 if task.linear else 8,
+        "outer_rank": 1 if task.dim == 1 else 8,
+        "layers": 3 if task.dim == 1 else 2,
+        "embed": 0,
+        **_ends(task),
+    }
+
+
+def _ends(task: TaskInfo) -> dict[str, str]:
+    """Linear tasks in 1D keep the HSS structure from end to end; the others get full-rank ends, as in the paper."""
+    if task.dim == 1 and (task.linear or max(task.grid) > 1024):
+        return {"lift": "hss", "projection": "hss"}
+    return {"lift": "dense", "projection": "dense"}
+
+
+def recipe(task: TaskInfo, scale: str) -> dict[str, float]:
+    """The paper gives its own rates for the 3D experiment; elsewhere all models share the task's."""
+    if scale == "paper" and task.name == "poisson_3d":
+        return {"lr": 5e-3, "lr_min": 1e-3, "weight_decay": 0.0}
+    return {}
+
+
+def fit_hparams(task: TaskInfo, scale: str) -> dict[str, Any]:
+    return {"levels": levels_for(task.grid[0], 32), "rank": 4, "sweeps": 20}
+
+
+def fit_supports(task: TaskInfo) -> str | None:
+    if not task.linear:
+        return "needs a linear PDE"
+    if task.dim != 1:
+        return "1D only"
+    if (task.in_channels, task.out_channels) != (1, 1):
+        return "needs one input and one output channel"
+    return None

@@ -1,0 +1,94 @@
+"""Neural-HSS (Section 2.1): lift, HSS layers with learnable LeakyReLU slopes, projection. No biases.
+
+    x -> lift -> H_1 -> ... -> H_layers -> projection,      H_i(Z) = LeakyReLU_{alpha_i}(HSS map of Z)
+
+All layers act on one field of size embed x ... x embed. Several input channels meet in the lift, which has a
+map for each; several output channels leave through the projection likewise (see `lift`). Input channels that
+are numbers rather than fields (constant over the grid, like Gray-Scott's f and k) would waste a map: the last
+``scalars`` channels enter as their mean times a learned rank-one field.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor, nn
+
+from .layer import HSSLayer
+from .lift import field_map
+
+if TYPE_CHECKING:
+    from pdebench_hss.task import TaskInfo
+
+
+class NeuralHSS(nn.Module):
+    """(batch, in_channels, *grid) -> (batch, out_channels, *grid).
+
+    levels, rank    depth of the cluster tree and HSS rank, along each axis
+    outer_rank      terms r_out of an m-dimensional layer
+    layers          HSS layers, each with its activation
+    embed           points of the inner field along each axis; 0 means the task's own grid
+    lift, projection    none, hss, dense or cp
+    scalars         how many of the last input channels are constant over the grid
+    cp_rank         terms of a cp lift or projection
+    way             how factors are applied: tree, dense, or auto (whichever is expected to be faster)
+    """
+
+    def __init__(
+        self,
+        task: TaskInfo,
+        *,
+        levels: int,
+        rank: int,
+        outer_rank: int = 1,
+        layers: int = 3,
+        embed: int = 0,
+        lift: str = "none",
+        projection: str = "none",
+        scalars: int = 0,
+        cp_rank: int = 64,
+        way: str = "auto",
+    ) -> None:
+        super().__init__()
+        if not 0 <= scalars < task.in_channels:
+            raise ValueError(
+                f"scalars={scalars} must be at least 0 and leave a field among the {task.in_channels} input channels"
+            )
+        if layers < 1:
+            raise ValueError(f"layers={layers} must be at least 1")
+        grid = tuple(task.grid)
+        inner = (embed,) * task.dim if embed else grid
+        fields = task.in_channels - scalars
+        tree = {"levels": levels, "rank": rank, "outer_rank": outer_rank, "way": way}
+        self.lift = field_map(lift, (fields, 1), (grid, inner), cp_rank=cp_rank, **tree)
+        self.scalars = ScalarFields(scalars, inner) if scalars else None
+        self.layers = nn.ModuleList(HSSLayer(inner, **tree) for _ in range(layers))
+        self.projection = field_map(projection, (1, task.out_channels), (inner, grid), cp_rank=cp_rank, **tree)
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.scalars is None:
+            z = self.lift(x)
+        else:
+            split = x.shape[1] - self.scalars.count
+            z = self.lift(x[:, :split]) + self.scalars(x[:, split:])
+        z = z.squeeze(1)  # (batch, *inner)
+        for layer in self.layers:
+            z = layer(z)
+        return self.projection(z.unsqueeze(1))
+
+
+class ScalarFields(nn.Module):
+    """sum_c mean(x_c) a_c^(1) o ... o a_c^(m): ``(batch, count, *grid) -> (batch, 1, *inner)``."""
+
+    def __init__(self, count: int, inner: tuple[int, ...]) -> None:
+        super().__init__()
+        self.count = count
+        self.axes = nn.ParameterList(nn.Parameter(torch.ones(count, n)) for n in inner)  # starts as the constant
+
+    def forward(self, x: Tensor) -> Tensor:
+        field = x.flatten(2).mean(-1)  # (batch, count)
+        *outer, last = self.axes
+        for axis in outer:
+            field = torch.einsum("b...c,cn->b...nc", field, axis)
+        return torch.einsum("b...c,cn->b...n", field, last).unsqueeze(1)
