@@ -1,7 +1,7 @@
 """MATLAB's version 5 files, read no further than needed (`scipy.io.loadmat` reads a variable whole).
 
-The file is a header of 128 bytes, the last two of which tell the byte order, and then one element per variable: a tag
-(type, length in bytes) and parts that are elements themselves, namely array flags, dimensions, name and numbers.
+The file is a header of 128 bytes, ending in "IM" (little-endian), and then one element per variable: a tag (type,
+length in bytes) and parts that are elements themselves, namely array flags, dimensions, name and numbers.
 Numbers are in column-major order, so a slice [..., j] of an array is one stretch of them. An element may be
 compressed as a whole (zlib). An element of at most four bytes may share the eight bytes of its tag.
 """
@@ -19,7 +19,7 @@ from typing import BinaryIO
 import numpy as np
 
 HEADER = 128
-BYTE_ORDERS = {b"IM": "<", b"MI": ">"}
+LITTLE_ENDIAN = b"IM"
 MATRIX, COMPRESSED = 14, 15
 NUMBERS = {1: "i1", 2: "u1", 3: "i2", 4: "u2", 5: "i4", 6: "u4", 7: "f4", 9: "f8", 12: "i8", 13: "u8"}
 NUMERIC_CLASSES = range(6, 16)  # double, single, integers; the classes before are cells, structures, text, sparse
@@ -34,7 +34,6 @@ class Variable:
     shape: tuple[int, ...]
     path: Path
     position: int
-    order: str
 
     def read(self, first: int, shape: tuple[int, ...]) -> np.ndarray:
         """As many numbers as `shape` holds from number `first` (in column-major order) on."""
@@ -42,7 +41,7 @@ class Variable:
             stream = Stream(file, self)
             stream.matrix()
             kind, _, _ = stream.tag()
-            dtype = np.dtype(self.order + NUMBERS[kind])
+            dtype = np.dtype("<" + NUMBERS[kind])
             stream.skip(first * dtype.itemsize)
             numbers = stream.take(math.prod(shape) * dtype.itemsize)
         return np.frombuffer(numbers, dtype).reshape(shape, order="F")
@@ -51,17 +50,16 @@ class Variable:
 def variables(path: Path) -> Iterator[Variable]:
     """The numeric variables of a file, found without reading their numbers."""
     with path.open("rb") as file:
-        order = BYTE_ORDERS.get(file.read(HEADER)[126:])
-        if order is None:
-            raise ValueError(f"{path}: not a MATLAB file of version 5 or 7.3")
+        if file.read(HEADER)[126:] != LITTLE_ENDIAN:
+            raise ValueError(f"{path}: not a MATLAB file of version 5 (little-endian) or 7.3")
         position = HEADER
         while len(tag := file.read(8)) == 8:
-            kind, length = struct.unpack(order + "II", tag)
+            kind, length = struct.unpack("<II", tag)
             if kind in (MATRIX, COMPRESSED):
-                unknown = Variable("(not yet named)", (), path, position, order)
+                unknown = Variable("(not yet named)", (), path, position)
                 numeric, shape, name = Stream(file, unknown).matrix()
                 if numeric:
-                    yield Variable(name, shape, path, position, order)
+                    yield Variable(name, shape, path, position)
             position += 8 + length
             file.seek(position)
 
@@ -73,7 +71,7 @@ class Stream:
         self.file, self.variable = file, variable
         self.inflate: zlib._Decompress | None = None
         file.seek(variable.position)
-        if struct.unpack(variable.order + "I", file.read(4))[0] == COMPRESSED:
+        if struct.unpack("<I", file.read(4))[0] == COMPRESSED:
             file.seek(variable.position + 8)
             self.inflate = zlib.decompressobj()
         else:
@@ -99,7 +97,7 @@ class Stream:
         return self.take(length + padding)[:length]
 
     def words(self, data: bytes) -> tuple[int, ...]:
-        return struct.unpack(f"{self.variable.order}{len(data) // 4}I", data)
+        return struct.unpack(f"<{len(data) // 4}I", data)
 
     def skip(self, length: int) -> None:
         if self.inflate is None:
