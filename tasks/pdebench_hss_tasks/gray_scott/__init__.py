@@ -44,7 +44,7 @@ FORWARD = TaskSpec(
     },
     citation="Neural-HSS: Hierarchical Semi-Separable Neural PDE Solver, 'Data Specification', Gray--Scott model; "
     "data after Ohana et al., The Well (2024), gray_scott_reaction_diffusion",
-    description="Six (f, k) pairs from each random start, Gaussians or Fourier noise; Fourier in space, ETDRK4 in time.",
+    description="Six (f, k) pairs from each random start (Gaussians or Fourier noise); Fourier-ETDRK4 solver.",
 )
 
 # Run backwards, diffusion multiplies mode m by exp(delta pi^2 m^2 T) and a state that died says nothing of its start,

@@ -33,7 +33,7 @@ BLOCK_POINTS = 16384  # grid points of a block of trajectories: one of 128^2, fo
 
 
 class Coefficients(NamedTuple):
-    """Of the scheme, for both species: arrays (2, 1, n, 2 m), m = n // 2 + 1, one entry per real number of a spectrum."""
+    """Of the scheme, for both species: each (2, 1, n, 2 m), m = n // 2 + 1, an entry per real number of a spectrum."""
 
     half: np.ndarray  # E'
     full: np.ndarray  # E
