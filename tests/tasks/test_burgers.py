@@ -148,6 +148,16 @@ def test_stride_keeps_every_so_manyth_frame():
     np.testing.assert_allclose(third, every[:, 2::3], atol=1e-5)
 
 
+def test_saved_frames_solve_the_equation_on_the_saved_grid_at_its_order():
+    residuals = []
+    for grid in (64, 128, 256):  # beta = 0.01: no shock, so that these grids resolve the frames
+        inputs, outputs = generate([7], sized(1024, grid, steps=4), beta=1e-2)
+        frames = np.concatenate([inputs[:, None], outputs], axis=1)[0, :, 0, 1:]
+        advanced = next(march(frames[:-1], 1, 0.2, beta=1e-2))
+        residuals.append(relative(advanced, frames[1:]))
+    assert np.log2(np.divide(residuals[:-1], residuals[1:])) == pytest.approx([2, 2], abs=0.15)
+
+
 def test_a_sample_depends_on_its_seed_alone():
     inputs, outputs = generate(range(20), SMOKE, beta=1.0)
     again_inputs, again_outputs = generate([17], SMOKE, beta=1.0)

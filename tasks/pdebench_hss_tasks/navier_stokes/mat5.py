@@ -44,6 +44,7 @@ class Variable:
             dtype = np.dtype("<" + NUMBERS[kind])
             stream.skip(first * dtype.itemsize)
             numbers = stream.take(math.prod(shape) * dtype.itemsize)
+            stream.finish()
         return np.frombuffer(numbers, dtype).reshape(shape, order="F")
 
 
@@ -109,22 +110,29 @@ class Stream:
     def take(self, length: int) -> bytes:
         data = self.file.read(length) if self.inflate is None else self._unpacked(self.inflate, length)
         if len(data) < length:
-            raise ValueError(
-                f"{self.variable.path}: field {self.variable.name!r} is cut short:"
-                f" expected {length} bytes where {len(data)} were found"
-            )
+            raise self._broken(f"cut short: expected {length} bytes where {len(data)} were found")
         return data
 
+    def finish(self) -> None:
+        """Unpack what is left of the element, at whose end its checksum is compared."""
+        while self.inflate is not None and not self.inflate.eof:
+            if not self._unpacked(self.inflate, PIECE) and not self.inflate.eof:
+                raise self._broken("cut short: expected the end of the compressed bytes, found the end of the file")
+
     def _unpacked(self, inflate: zlib._Decompress, length: int) -> bytes:
+        """The next bytes, as many as asked for if there are so many."""
         pieces, missing = [], length
-        while missing:
+        while missing and not inflate.eof:
             packed = inflate.unconsumed_tail or self.file.read(PIECE)
             try:
                 piece = inflate.decompress(packed, missing)
             except zlib.error as error:
-                raise ValueError(f"{self.variable.path}: field {self.variable.name!r} is damaged ({error})") from error
-            if not piece and (not packed or inflate.eof):
+                raise self._broken(f"damaged ({error})") from error
+            if not piece and not packed:
                 break
             pieces.append(piece)
             missing -= len(piece)
         return b"".join(pieces)
+
+    def _broken(self, how: str) -> ValueError:
+        return ValueError(f"{self.variable.path}: field {self.variable.name!r} is {how}")
