@@ -1,0 +1,53 @@
+"""Green Learning: a rational network is the Green's function, the solution is an integral against it."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from pdebench_hss import ModelSpec, TaskInfo, hookimpl
+
+# Hidden layers and width; the paper's 2D tables print a width of 64, its 83K parameters are 128 (docs/models.md).
+NETWORK = {
+    "paper": {"layers": 6, "width": 128},
+    "small": {"layers": 4, "width": 64},
+    "smoke": {"layers": 2, "width": 8},
+}
+# Pairs of points that a training step may look at, by dimension; the paper looks at all of them.
+PAIRS_PER_STEP = {"small": {1: 2**13, 2: 2**14}, "smoke": {1: 2**10, 2: 2**10}}
+
+
+def hparams(task: TaskInfo, scale: str) -> dict[str, Any]:
+    points = math.prod(task.grid)
+    pairs = PAIRS_PER_STEP[scale][task.dim] if scale in PAIRS_PER_STEP else points**2
+    return {**NETWORK[scale], "targets_per_step": min(points, max(1, pairs // points))}
+
+
+def supports(task: TaskInfo) -> str | None:
+    if not task.linear:
+        return "needs a linear PDE"
+    return None if task.dim <= 2 else "1D and 2D only: pairs of points grow too many"
+
+
+GREEN_LEARNING = ModelSpec(
+    name="green_learning",
+    title="Green Learning",
+    build="pdebench_hss_models.green_learning.model:GreenLearning",
+    hparams=hparams,
+    supports=supports,
+    size_knob="width",
+    citation="""@article{boulle2022data,
+  title   = {Data-driven discovery of {Green}'s functions with human-understandable deep learning},
+  author  = {Boull{\\'e}, Nicolas and Earls, Christopher J. and Townsend, Alex},
+  journal = {Scientific Reports},
+  volume  = {12},
+  pages   = {4824},
+  year    = {2022}
+}""",
+    description="A rational network learns the Green's function of a linear PDE.",
+)
+
+
+@hookimpl
+def pdebench_hss_models() -> list[ModelSpec]:
+    return [GREEN_LEARNING]

@@ -1,0 +1,147 @@
+"""Green Learning (Boulle, Earls and Townsend 2022): the solution operator of a linear PDE as an integral.
+
+    M(f)(x_i) = sum_j w_j G(x_i, y_j) f(y_j)
+
+G is a perceptron with ``layers`` hidden layers of ``width`` neurons, each with its own rational activation; it has
+in_channels * out_channels outputs; w_j is the size of the cell around y_j. The sum runs over the points inside the
+domain. G does not depend on f: it is evaluated once for the batch, and once for all between two steps of training.
+
+With N points there are N^2 pairs (16.8 million for 64^2: 8 GiB for one hidden tensor of the paper's width), so rows of
+G (targets x_i) are computed in chunks, and chunks are computed again in the backward pass: gradients are exact
+and memory is that of one chunk.
+
+``targets_per_step`` below N makes a step cheaper still: only that many random rows of G are computed. The other rows
+come from a stored matrix, in which each row is as old as its last draw. They keep the output a whole field for
+whatever loss is taken of it and carry no gradient; the gradient of the drawn rows is multiplied by N / targets. If
+the loss is a sum over points (squared error) this is an unbiased gradient of the whole loss. Predictions use all rows.
+
+Parameters: (2 dim + 1) width + (layers - 1) (width + 1) width + (width + 1) in_channels out_channels + 7 layers.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
+
+from pdebench_hss import TaskInfo
+
+from .rational import Rational
+
+PAIRS_PER_CHUNK = 2**17  # a hidden tensor of width 128 has 64 MiB, and two per layer are kept for a chunk
+
+
+class GreenLearning(nn.Module):
+    points: Tensor  # (N, dim): the points inside the domain, scaled to [-1, 1]
+    cells: Tensor  # (N,): their quadrature weights
+    inside: Tensor  # (N,): their places in the flattened grid
+
+    def __init__(self, task: TaskInfo, layers: int, width: int, targets_per_step: int) -> None:
+        super().__init__()
+        self.channels = (task.out_channels, task.in_channels)
+        self.grid = task.grid
+        inside = np.arange(np.prod(task.grid)) if task.mask is None else np.flatnonzero(task.mask)
+        low, high = np.array(task.domain).T  # (dim,) each
+        points = 2 * (task.coords.reshape(task.dim, -1).T - low) / (high - low) - 1
+        self.register_buffer("points", torch.as_tensor(points[inside], dtype=torch.float32), persistent=False)
+        self.register_buffer(
+            "cells", torch.as_tensor(cell_sizes(task).ravel()[inside], dtype=torch.float32), persistent=False
+        )
+        self.register_buffer("inside", torch.as_tensor(inside), persistent=False)
+        self.green = GreenFunction(task.dim, layers, width, self.channels[0] * self.channels[1])
+        self.targets_per_step = min(targets_per_step, len(inside))
+        self._rows: Tensor | None = None  # G at all pairs, (N, N, out * in)
+        self._rows_of: tuple = ()  # the parameters they were all computed with
+
+    def forward(self, f: Tensor) -> Tensor:
+        weighted = f.flatten(2)[..., self.inside] * self.cells  # (batch, in, N)
+        if not torch.is_grad_enabled():
+            u = self._integrate(self._current_rows(), weighted)
+        elif self.training and self.targets_per_step < len(self.points):
+            u = self._sampled(weighted)
+        else:
+            u = self._exact(weighted)
+        field = f.new_zeros(len(f), self.channels[0], f[0, 0].numel())  # zero outside the domain
+        return field.index_copy(2, self.inside, u).unflatten(2, self.grid)  # (batch, out, *grid)
+
+    def _integrate(self, rows: Tensor, weighted: Tensor) -> Tensor:
+        rows = rows.unflatten(-1, self.channels)  # (targets, N, out, in)
+        return torch.einsum("tjoi,bij->bot", rows, weighted)
+
+    def _chunks(self) -> tuple[Tensor, ...]:
+        return self.points.split(max(1, PAIRS_PER_CHUNK // len(self.points)))
+
+    def _exact(self, weighted: Tensor) -> Tensor:
+        """All targets with exact gradients; the backward pass holds the hidden layers of one chunk at a time."""
+
+        def integrate(targets: Tensor) -> Tensor:
+            return self._integrate(self.green(targets, self.points), weighted)
+
+        chunks = self._chunks()
+        if len(chunks) == 1:
+            return integrate(self.points)
+        return torch.cat(
+            [checkpoint(integrate, c, use_reentrant=False, preserve_rng_state=False) for c in chunks], dim=2
+        )
+
+    def _current_rows(self) -> Tensor:
+        """G at all pairs for the parameters as they are, computed again only when they have changed."""
+        now = tuple((p.data_ptr(), p._version, p.dtype, p.device) for p in self.parameters())
+        if self._rows is None or self._rows_of != now:
+            with torch.inference_mode(False), torch.no_grad():
+                self._rows = torch.cat([self.green(c, self.points) for c in self._chunks()])
+            self._rows_of = now
+        return self._rows
+
+    def _sampled(self, weighted: Tensor) -> Tensor:
+        """All targets, a random few of them computed anew with gradients, the others from the stored matrix."""
+        if self._rows is None or (self._rows.dtype, self._rows.device) != (self.points.dtype, self.points.device):
+            self._current_rows()
+        count = len(self.points)
+        drawn = torch.randperm(count, device=self.points.device)[: self.targets_per_step]
+        fresh = self.green(self.points[drawn], self.points)  # (targets, N, out * in)
+        self._rows[drawn] = fresh.detach()
+        self._rows_of = ()
+        boosted = fresh * (count / len(drawn))
+        fresh = boosted + (fresh - boosted).detach()  # the value of fresh, count / targets times its gradient
+        u = self._integrate(self._rows, weighted)  # (batch, out, N)
+        return u.index_copy(2, drawn, self._integrate(fresh, weighted))
+
+
+class GreenFunction(nn.Module):
+    """G(x, y) for all pairs of targets x and sources y."""
+
+    def __init__(self, dim: int, layers: int, width: int, outputs: int) -> None:
+        super().__init__()
+        self.dim = dim
+        self.first = nn.Linear(2 * dim, width)
+        self.hidden = nn.ModuleList(nn.Linear(width, width) for _ in range(layers - 1))
+        self.activations = nn.ModuleList(Rational() for _ in range(layers))
+        self.last = nn.Linear(width, outputs)
+        for linear in (self.first, *self.hidden, self.last):  # Glorot and zero biases, as the authors start
+            nn.init.xavier_uniform_(linear.weight)
+            nn.init.zeros_(linear.bias)
+
+    def forward(self, targets: Tensor, sources: Tensor) -> Tensor:
+        # The first layer acts on (x, y): split it, and no array of pairs of coordinates is made.
+        of_x = targets @ self.first.weight[:, : self.dim].T + self.first.bias  # (targets, width)
+        of_y = sources @ self.first.weight[:, self.dim :].T  # (sources, width)
+        h = self.activations[0](of_x[:, None] + of_y)  # (targets, sources, width)
+        for linear, activation in zip(self.hidden, self.activations[1:]):
+            h = activation(linear(h))
+        return self.last(h)  # (targets, sources, outputs)
+
+
+def cell_sizes(task: TaskInfo) -> np.ndarray:
+    """The size of each grid point's cell, shape ``grid``: halfway to its neighbours and up to the domain's end."""
+    sizes = np.ones(task.grid)
+    for axis, (low, high) in enumerate(task.domain):
+        x = np.moveaxis(task.coords[axis], axis, 0)
+        x = x.reshape(len(x), -1)[:, 0]  # (n,): the grid is a product of axes
+        if task.periodic:
+            widths = np.full(len(x), (high - low) / len(x))
+        else:
+            widths = np.diff(np.concatenate([[low], (x[1:] + x[:-1]) / 2, [high]]))
+        sizes *= widths.reshape(-1, *(1,) * (task.dim - axis - 1))
+    return sizes
