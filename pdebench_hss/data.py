@@ -7,6 +7,7 @@ one file per block of samples, so that a killed generation goes on where it was.
 
 from __future__ import annotations
 
+import collections
 import os
 import shutil
 import warnings
@@ -26,7 +27,7 @@ from .files import human_bytes, remove_stale_temporaries, replacing
 from .hashing import digest, seed_from
 from .lazy import call_target
 from .plugins import load_registry
-from .pool import WorkerPool
+from .pool import Event, WorkerPool
 from .task import Scale, TaskInfo, TaskSpec, describe
 from .worker import Failure, Job
 
@@ -154,7 +155,7 @@ def ensure(
         if header is None:
             _check_space(dataset)
             if dataset.source:
-                _import_files(dataset)
+                _import(dataset, plugin_files)
             else:
                 _generate(dataset, jobs, plugin_files, progress)
             header = datafile.verify(path)
@@ -162,47 +163,65 @@ def ensure(
 
 
 def _generate(dataset: Dataset, jobs: int, plugin_files: Sequence[str], progress: Progress) -> None:
-    parts_dir = dataset.path.with_suffix(".parts")
-    parts_dir.mkdir(exist_ok=True)
-    remove_stale_temporaries(parts_dir)
-    parts = list(_parts(dataset))
-    todo = [part for part in parts if not (parts_dir / part.name).exists()]
-    total = sum(part.stop - part.start for part in parts)
-    done = total - sum(part.stop - part.start for part in todo)
+    """Make the missing parts side by side, then one file of them all."""
+    folder = _parts_dir(dataset)
+    folder.mkdir(exist_ok=True)
+    remove_stale_temporaries(folder)
+    parts = {part.name: part for part in _parts(dataset)}
+    todo = [part for part in parts.values() if not (folder / part.name).exists()]
+    total = sum(map(len, parts.values()))
+    done = total - sum(map(len, todo))
     progress(done, total)
-    by_id = {part.name: part for part in todo}
-    common = {
+    reference = _reference(dataset, plugin_files)
+    work = [Job(p.name, "pdebench_hss.data:make_part", {"reference": reference, "part": p}) for p in todo]
+    for event in _in_workers(dataset, work, jobs):
+        done += len(parts[event.job.id])
+        progress(done, total)
+    # HDF5 may crash, and not only raise, when the disk is full: so the file, too, is written in a worker.
+    collections.deque(_in_workers(dataset, [Job("file", "pdebench_hss.data:assemble", {"reference": reference})]), 0)
+    shutil.rmtree(folder)
+
+
+def _import(dataset: Dataset, plugin_files: Sequence[str]) -> None:
+    if dataset.spec.read is None:
+        raise UsageError(f"--data-dir: task {dataset.spec.name!r} has no reader for public files; leave it out")
+    job = Job("import", "pdebench_hss.data:import_files", {"reference": _reference(dataset, plugin_files)})
+    collections.deque(_in_workers(dataset, [job]), 0)
+
+
+def _in_workers(dataset: Dataset, jobs: Sequence[Job], processes: int = 1) -> Iterator[Event]:
+    """Run jobs in processes of their own; yields each that is done, raises for the first that isn't."""
+    with WorkerPool(min(processes, len(jobs)), preload=("pdebench_hss.data",)) as pool:
+        for event in pool.run(jobs):
+            if event.kind == "done":
+                yield event
+            elif event.kind == "failed":
+                raise _generator_error(dataset, event.value)
+            elif event.kind == "crashed":
+                raise DataError(f"task {dataset.spec.name!r}: the process that made its data died ({event.value})")
+
+
+def _reference(dataset: Dataset, plugin_files: Sequence[str]) -> dict[str, Any]:
+    """A dataset as plain values that a worker can find it by."""
+    return {
         "task": dataset.spec.name,
         "scale": dataset.scale,
         "params": dict(dataset.params),
         "seed": dataset.seed,
-        "folder": str(parts_dir),
-        "plugin_files": [str(f) for f in plugin_files],
+        "source": str(dataset.source) if dataset.source else "",
+        "plugin_files": [str(file) for file in plugin_files],
     }
-    work = [Job(p.name, "pdebench_hss.data:make_part", {**common, "part": p}) for p in todo]
-    with WorkerPool(min(jobs, len(work)), preload=("pdebench_hss.data",)) as pool:
-        for event in pool.run(work):
-            if event.kind == "done":
-                part = by_id[event.job.id]
-                done += part.stop - part.start
-                progress(done, total)
-            elif event.kind == "failed":
-                failure: Failure = event.value
-                reason = failure.message if failure.expected else f"{failure.kind}: {failure.message}"
-                raise DataError(
-                    reason if failure.expected else f"task {dataset.spec.name!r}: its generator raised {reason}"
-                )
-            elif event.kind == "crashed":
-                raise DataError(f"task {dataset.spec.name!r}: its generator's process died ({event.value})")
 
-    def stream(split: str) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        for part in parts:
-            if part.split == split:
-                with np.load(parts_dir / part.name) as arrays:
-                    yield arrays["inputs"], arrays["outputs"]
 
-    _write(dataset, stream)
-    shutil.rmtree(parts_dir)
+def _referenced(
+    task: str, scale: str, params: Mapping[str, Any], seed: int, source: str, plugin_files: Sequence[str]
+) -> Dataset:
+    spec = load_registry(plugin_files).task(task).spec
+    return Dataset(spec, scale, params, seed, Path(source) if source else None)
+
+
+def _parts_dir(dataset: Dataset) -> Path:
+    return dataset.path.with_suffix(".parts")
 
 
 def _generator_error(dataset: Dataset, failure: Failure) -> DataError:
@@ -221,6 +240,9 @@ class Part:
     def name(self) -> str:
         return f"{self.split}-{self.start:07d}-{self.stop:07d}.npz"
 
+    def __len__(self) -> int:
+        return self.stop - self.start
+
 
 def _parts(dataset: Dataset) -> Iterator[Part]:
     """Blocks of samples. They depend on the recipe alone, never on how many processes share the work."""
@@ -233,20 +255,11 @@ def _parts(dataset: Dataset) -> Iterator[Part]:
             yield Part(split, start, min(start + step, count))
 
 
-def make_part(
-    emit: Any,
-    task: str,
-    scale: str,
-    params: dict[str, Any],
-    seed: int,
-    part: Part,
-    folder: str,
-    plugin_files: Sequence[str],
-) -> None:
+def make_part(emit: Any, reference: dict[str, Any], part: Part) -> None:
     """In a worker: generate one block of samples, refuse what is not finite, write it whole."""
-    spec = load_registry(plugin_files).task(task).spec
-    dataset = Dataset(spec, scale, params, seed)
-    keywords = {**spec.params, **params}
+    dataset = _referenced(**reference)
+    spec, task = dataset.spec, dataset.spec.name
+    keywords = {**spec.params, **dataset.params}
     if spec.cases > 1:
         keywords["cases"] = np.arange(part.start, part.stop) % spec.cases
     seeds = dataset.seeds(part.split, part.start, part.stop)
@@ -259,21 +272,32 @@ def make_part(
             index = part.start + int(np.argmin(finite))
             raise DataError(f"task {task!r}: {part.split} sample {index} has non-finite {name}; mend its generator")
     if spec.view is None:
-        _check_shapes(spec.info(scale, params), inputs, outputs)
-    with replacing(Path(folder) / part.name) as temporary, temporary.open("wb") as file:
+        _check_shapes(spec.info(dataset.scale, dataset.params), inputs, outputs)
+    with replacing(_parts_dir(dataset) / part.name) as temporary, temporary.open("wb") as file:
         np.savez(file, inputs=np.asarray(inputs, spec.dtype), outputs=np.asarray(outputs, spec.dtype))
 
 
-def _import_files(dataset: Dataset) -> None:
-    """Take the samples from public files instead of the generator."""
-    spec, source = dataset.spec, dataset.source
-    assert source is not None
-    if spec.read is None:
-        raise UsageError(f"--data-dir: task {spec.name!r} has no reader for public files; leave --data-dir out")
-    if not source.is_dir():
-        raise UsageError(f"--data-dir {source}: no such directory")
+def assemble(emit: Any, reference: dict[str, Any]) -> None:
+    """In a worker: one file from all parts, a part at a time."""
+    dataset = _referenced(**reference)
+    folder = _parts_dir(dataset)
+
+    def stream(split: str) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        for part in _parts(dataset):
+            if part.split == split:
+                with np.load(folder / part.name) as arrays:
+                    yield arrays["inputs"], arrays["outputs"]
+
+    _write(dataset, stream)
+
+
+def import_files(emit: Any, reference: dict[str, Any]) -> None:
+    """In a worker: take the samples from public files instead of the generator."""
+    dataset = _referenced(**reference)
+    spec = dataset.spec
+    assert spec.read is not None
     try:
-        splits = call_target(spec.read)(source, dataset.size, **{**spec.params, **dataset.params})
+        splits = call_target(spec.read)(dataset.source, dataset.size, **{**spec.params, **dataset.params})
     except (ValueError, OSError) as error:
         raise DataError(f"task {spec.name!r}: {error}") from error
     _write(dataset, lambda split: [splits[split]])

@@ -50,7 +50,7 @@ def _row(registry: Any, task_choice: Choice, model_choice: Choice, scale: str) -
     hparams = model.hparams_for(info)
     hparams |= check_options(model_choice.options, hparams, f"model {model.name!r}")
     count = count_on_meta(model, info, hparams)
-    cell = published().get((task.name, model.name))
+    cell = published().get((task.name, model.name)) if scale == "paper" else None
     paper = cell.param_count if cell else None
     deviation = None
     if paper and count.numel:

@@ -1,0 +1,36 @@
+# The two commands that do everything: `make run` and `make test`. Nothing else is needed but Python >= 3.10.
+PYTHON ?= python3
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+PIP    := $(BIN)/python -m pip --disable-pip-version-check
+TASK   ?= poisson_1d
+
+.PHONY: run test lint bench clean
+
+run: $(VENV)/.run
+	$(BIN)/pdebench-hss run --models all --tasks $(TASK)
+
+test: $(VENV)/.test
+	$(BIN)/python -m pytest
+
+lint: $(VENV)/.test
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: $(VENV)/.test
+	for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
+
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.run: pyproject.toml constraints.txt | $(BIN)/python
+	$(PIP) install --quiet -c constraints.txt -e .
+	touch $@
+
+$(VENV)/.test: pyproject.toml constraints.txt | $(BIN)/python
+	$(PIP) install --quiet -c constraints.txt -e '.[test]'
+	touch $@ $(VENV)/.run
+
+clean:
+	rm -rf $(VENV) leaderboards/latest

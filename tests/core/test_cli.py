@@ -1,0 +1,120 @@
+"""Wrong input gets one line that says what, where and what to do; nothing recorded is lost by it."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["run", "--tasks", "toy", "--models", "toy_cnv"], ["no model 'toy_cnv'. Did you mean 'toy_conv'?"]),
+        (["run", "--tasks", "toi"], ["no task 'toi'. Did you mean 'toy'?"]),
+        (["run", "--tasks", "zzz*"], ["no task matches 'zzz*'"]),
+        (["run"], ["no task was named"]),
+        (["run", "--tasks", "toy", "--models", "toy_conv[widht=3]"], ["no option 'widht'. Did you mean 'width'?"]),
+        (["run", "--tasks", "toy", "--models", "toy_conv[width]"], ["'width' is not key=value"]),
+        (["run", "--tasks", "toy", "--models", "toy_conv[width=big]"], ["width must be int", "'big'"]),
+        (["run", "--tasks", "toy_params[factr=1]"], ["no option 'factr'. Did you mean 'factor'?"]),
+        (["run", "--tasks", "toy", "--budget", "steps=-5"], ["must be positive, not -5"]),
+        (["run", "--tasks", "toy", "--budget", "step=5"], ["no kind 'step'. Did you mean 'steps'?"]),
+        (["run", "--tasks", "toy", "--budget", "lots"], ["epochs=N"]),
+        (["run", "--tasks", "toy", "--budget", "steps=2.5"], ["whole number"]),
+        (["run", "--tasks", "toy", "--seeds", "0"], ["at least 1"]),
+        (["run", "--tasks", "toy", "--seeds", "one"], ["write a count (3) or a list (0,7)"]),
+        (["run", "--tasks", "toy", "--scale", "smal"], ["no scale 'smal'. Did you mean 'small'?"]),
+        (["run", "--tasks", "toy", "--scale", "paper"], ["has no scale 'paper'; it has smoke, small"]),
+        (["run", "--tasks", "toy", "--jobs", "-1"], ["--jobs must be positive"]),
+        (["run", "--tasks", "toy", "--train-size", "9999"], ["--train-size 9999", "has 64"]),
+        (["run", "--tasks", "toy", "--match-params", "huge"], ["'huge' is not a number"]),
+        (["run", "--tasks", "toy", "--device", "tpu"], ["no device 'tpu'"]),
+        (["run", "--tasks", "toy", "--executor", "proces"], ["Did you mean 'process'?"]),
+        (["run", "--tasks", "toy", "--out", "/proc/nowhere"], ["can't write to /proc/nowhere", "--out"]),
+        (["run", "--tasks", "toy", "--config", "missing.yaml"], ["missing.yaml: No such file"]),
+        (["run", "--tasks", "toy", "--data-dir", "nowhere"], ["--data-dir nowhere: no such directory"]),
+        (["run", "--tasks", "toy", "--optoin"], ["--optoin", "--help"]),
+        (["rum"], ["rum", "--help"]),
+        (["show", "toy_cnv"], ["Did you mean 'toy_conv'?"]),
+        (["leaderboard", "empty"], ["holds no records"]),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else None,
+)
+def test_a_mistake_is_one_clear_line(cli, toys, arguments, words):
+    plugin = ["--plugin", toys] if arguments[0] in ("run", "show") else []
+    done = cli(*arguments, *plugin)
+    assert done.code == 2, done.out + done.err
+    assert done.err.startswith("error: ")
+    assert done.err.count("\n") == 1
+    for word in words:
+        assert word in done.err
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("modles: all\ntasks: toy\n", ["unknown key 'modles'. Did you mean 'models'?"]),
+        ("models: [all\ntasks: toy\n", ["not valid YAML", "line 2"]),
+        ("- toy\n", ["expected keys and values, found a list"]),
+    ],
+)
+def test_a_config_with_a_mistake(cli, tmp_path, text, words):
+    (tmp_path / "experiment.yaml").write_text(text)
+    done = cli("run", "--config", "experiment.yaml")
+    assert done.code == 2
+    for word in ["experiment.yaml", *words]:
+        assert word in done.err
+
+
+def test_flags_win_over_the_config(cli, toys, tmp_path):
+    (tmp_path / "experiment.yaml").write_text(
+        f"models: [toy_conv, mean]\ntasks: toy\nscale: small\nseeds: 2\nplugins: ['{toys}']\n"
+    )
+    done = cli("run", "--config", "experiment.yaml", "--scale", "smoke", "--models", "mean", "--dry-run")
+    assert done.code == 0, done.err
+    assert "scale smoke" in done.out
+    assert "2 trials: 2 to run" in done.out
+
+
+def test_a_dry_run_leaves_nothing_behind(cli, toys, tmp_path, cache):
+    done = cli("run", "--plugin", toys, "--tasks", "toy", "--models", "toy*", "--dry-run", "--out", "board")
+    assert done.code == 0
+    assert "skip   toy  toy_rollout_only" in done.out
+    assert "rollout tasks only" in done.out
+    assert not (tmp_path / "board").exists()
+    assert not cache.exists()
+
+
+def test_debug_shows_where_an_error_came_from(cli):
+    assert "Traceback" in cli("show", "nothing", "--debug").err
+    assert "Traceback" not in cli("show", "nothing").err
+
+
+@pytest.mark.parametrize("what", ["models", "tasks", "plugins", "executors"])
+def test_lists_are_tables_csv_and_json(cli, what):
+    rows = json.loads(cli("list", what, "--format", "json").out)
+    csv = cli("list", what, "--format", "csv").out.splitlines()
+    assert len(rows) == len(csv) - 1 > 0
+    assert csv[0].split(",") == list(rows[0])
+
+
+def test_version_and_doctor(cli):
+    from pdebench_hss import __version__
+
+    assert cli("--version").out == f"pdebench-hss {__version__}\n"
+    healthy = cli("doctor")
+    assert healthy.code == 0, healthy.out
+    assert "torch" in healthy.out
+    ill = cli("doctor", PDEBENCH_HSS_CACHE="/proc/nowhere")
+    assert ill.code == 1
+    assert "PDEBENCH_HSS_CACHE" in ill.out
+
+
+def test_match_params_says_how_close_it_came(cli, toys, tmp_path):
+    done = cli(
+        *("run", "--plugin", toys, "--tasks", "toy", "--models", "toy_conv,mean", "--scale", "smoke"),
+        *("--match-params", "1k", "--out", "board"),
+    )
+    assert done.code == 0, done.err
+    assert "1K (+0.1 %)" in done.out  # width 200: 4 w in the first convolution, w + 1 in the second

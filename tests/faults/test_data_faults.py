@@ -1,0 +1,224 @@
+"""Data are made once, checked whenever they are used, and never silently wrong."""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import subprocess
+import sys
+import time
+import warnings
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+
+from pdebench_hss import data, datafile
+from pdebench_hss.errors import DataError, UsageError
+from pdebench_hss.plugins import load_registry
+
+
+@pytest.fixture
+def dataset(toys):
+    def make(task="toy", scale="smoke", seed=0, **params):
+        return data.Dataset(load_registry([toys]).task(task).spec, scale, params, seed)
+
+    return make
+
+
+@pytest.fixture
+def ensure(toys):
+    return lambda dataset, jobs=1: data.ensure(dataset, jobs=jobs, plugin_files=[toys])
+
+
+def test_data_do_not_depend_on_how_many_processes_made_them(dataset, ensure, tmp_path, monkeypatch):
+    alone = ensure(dataset(), jobs=1)
+    monkeypatch.setenv("PDEBENCH_HSS_CACHE", str(tmp_path / "other"))
+    together = ensure(dataset(), jobs=2)
+    assert alone.path != together.path
+    assert alone.sha256 == together.sha256
+
+
+def test_another_seed_or_split_is_other_data(dataset, ensure):
+    ensure(dataset())
+    ensure(dataset(seed=1))
+    first, second = data.load(dataset()), data.load(dataset(seed=1))
+    samples = np.concatenate([d.inputs for t in (first, second) for d in (t.train, t.test)])
+    assert len(np.unique(samples.reshape(len(samples), -1), axis=0)) == len(samples)
+
+
+def test_the_file_tells_how_it_was_made(dataset, ensure):
+    header = ensure(dataset("toy_params", factor=3.0))
+    assert header.recipe["dataset"] == "toy_params"
+    assert header.recipe["params"] == {"factor": 3.0}
+    assert header.recipe["sizes"] == {"train": 12, "test": 4}
+    assert set(header.moments) == {"train/inputs", "train/outputs", "test/inputs", "test/outputs"}
+    loaded = data.load(dataset("toy_params", factor=3.0))
+    np.testing.assert_array_equal(loaded.train.outputs, 3.0 * loaded.train.inputs)
+    assert header.moments["train/inputs"]["mean"] == pytest.approx(loaded.train.inputs.mean(), abs=1e-12)
+
+
+def test_forward_and_inverse_share_one_file(dataset, ensure):
+    assert ensure(dataset("toy")).path == ensure(dataset("toy_shared")).path
+    forward, inverse = data.load(dataset("toy")), data.load(dataset("toy_shared"))
+    np.testing.assert_array_equal(forward.test.inputs, inverse.test.outputs)
+    np.testing.assert_array_equal(forward.test.outputs, inverse.test.inputs)
+
+
+def truncate(path: Path) -> None:
+    os.truncate(path, path.stat().st_size // 2)
+
+
+def edit(path: Path) -> None:
+    with h5py.File(path, "r+") as file:
+        file["test/outputs"][0, 0, 0] += 1e-12
+
+
+def garbage(path: Path) -> None:
+    path.write_bytes(b"not an HDF5 file at all")
+
+
+def edit_recipe(path: Path) -> None:
+    with h5py.File(path, "r+") as file:
+        file.attrs["recipe"] = file.attrs["recipe"].replace('"seed": 0', '"seed": 9')
+
+
+@pytest.mark.parametrize("damage", [truncate, edit, garbage, edit_recipe])
+def test_a_damaged_file_is_noticed_and_made_again(dataset, ensure, damage):
+    header = ensure(dataset())
+    damage(header.path)
+    with pytest.raises(datafile.CorruptData):
+        datafile.verify(header.path)
+    with pytest.warns(data.DataWarning, match="is not what was written"):
+        again = ensure(dataset())
+    assert again.sha256 == header.sha256
+    assert datafile.verify(header.path, deep=True)
+
+
+def test_a_trial_never_loads_a_damaged_file(dataset, ensure):
+    edit(ensure(dataset()).path)
+    with pytest.raises(datafile.CorruptData):
+        data.load(dataset())
+
+
+def test_an_edit_that_hides_its_time_is_found_by_verify(dataset, ensure, cli):
+    path = ensure(dataset()).path
+    status = path.stat()
+    edit(path)
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+    done = cli("data", "verify")
+    assert done.code == 1
+    assert "corrupt" in done.out
+    assert path.name in done.out
+
+
+def test_an_intact_file_is_used_without_a_word(dataset, ensure):
+    before = ensure(dataset()).path.stat().st_mtime_ns
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert ensure(dataset()).path.stat().st_mtime_ns == before
+
+
+def generate(toys: str, task: str) -> subprocess.Popen:
+    return subprocess.Popen(
+        [
+            sys.executable,
+            "-m",
+            "pdebench_hss",
+            "data",
+            "generate",
+            "--plugin",
+            toys,
+            "--tasks",
+            task,
+            "--scale",
+            "smoke",
+        ],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def test_two_processes_make_it_once(toys, dataset, monkeypatch, tmp_path):
+    trace = tmp_path / "calls"
+    monkeypatch.setenv("TOY_TRACE", str(trace))
+    both = [generate(toys, "toy_slow") for _ in range(2)]
+    for process in both:
+        _, err = process.communicate(timeout=120)
+        assert process.returncode == 0, err
+    seeds = trace.read_text().split()
+    assert len(seeds) == len(set(seeds)) == 16  # every sample exactly once
+    assert datafile.verify(dataset("toy_slow").path, deep=True)
+
+
+def test_a_killed_generation_goes_on_where_it_was(toys, dataset, ensure, monkeypatch, tmp_path):
+    trace = tmp_path / "calls"
+    monkeypatch.setenv("TOY_TRACE", str(trace))
+    parts = dataset("toy_slow").path.with_suffix(".parts")
+    process = generate(toys, "toy_slow")
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline and not list(parts.glob("[!.]*.npz")):
+        time.sleep(0.02)
+    process.send_signal(signal.SIGKILL)
+    process.communicate(timeout=30)
+    kept = len(list(parts.glob("[!.]*.npz")))
+    assert 0 < kept < 8
+    time.sleep(1.0)  # what its workers had begun may still end
+    made = len(trace.read_text().split())
+    kept = sum(int(p.stem.split("-")[2]) - int(p.stem.split("-")[1]) for p in parts.glob("[!.]*.npz"))
+    ensure(dataset("toy_slow"))
+    assert len(trace.read_text().split()) - made == 16 - kept
+    assert not parts.exists()
+
+
+def test_a_full_disk_is_one_clear_line(cli, toys):
+    """A real limit on the size of files stands in for a full disk: the same write fails."""
+    limited = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "pdebench_hss",
+            "data",
+            "generate",
+            "--plugin",
+            toys,
+            "--tasks",
+            "toy",
+            "--scale",
+            "small",
+        ],
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (6000, 6000)),
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert limited.returncode == 1
+    assert limited.stderr.startswith("error: ")
+    assert "Traceback" not in limited.stderr
+    assert cli("data", "list", "--format", "csv").out.count("\n") == 1  # the header alone: no half-written file
+
+
+def test_too_little_space_is_said_before_anything_is_made(dataset, monkeypatch):
+    monkeypatch.setattr(data.shutil, "disk_usage", lambda _: type("Usage", (), {"free": 1000})())
+    with pytest.raises(DataError, match=r"needs .* are free"):
+        data.ensure(dataset())
+
+
+def test_a_task_without_a_reader_refuses_a_data_dir(toys, tmp_path):
+    spec = load_registry([toys]).task("toy").spec
+    with pytest.raises(UsageError, match="no reader"):
+        data.ensure(data.Dataset(spec, "smoke", source=tmp_path))
+
+
+def test_list_and_clean(cli, dataset, ensure):
+    path = ensure(dataset()).path
+    assert "toy" in cli("data", "list").out
+    refused = cli("data", "clean")
+    assert refused.code == 2
+    assert "--yes" in refused.err
+    assert path.exists()
+    assert "removed 1 datasets" in cli("data", "clean", "--yes").out
+    assert not path.exists()
