@@ -1,0 +1,272 @@
+"""Gray-Scott: the solver against solvers of other kinds, the starts, and what a sample may depend on."""
+
+import importlib.util
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import mpmath
+import numpy as np
+import pytest
+from pdebench_hss_tasks.gray_scott import FORWARD, INVERSE
+from pdebench_hss_tasks.gray_scott.etdrk4 import scheme, solve
+from pdebench_hss_tasks.gray_scott.samples import DIFFUSION, PATTERNS, coarse, died, generate, inverse
+from pdebench_hss_tasks.gray_scott.spectrum import resample
+from pdebench_hss_tasks.gray_scott.starts import centre_and_width, start
+from scipy.integrate import solve_ivp
+
+from pdebench_hss.data import Dataset
+
+PAIRS = np.array(list(PATTERNS.values()))
+FEED, KILL = PAIRS.T
+QUARTER = (4 * DIFFUSION[0], 4 * DIFFUSION[1])  # diffusion on a quarter of the paper's square
+SMOKE = FORWARD.scales["smoke"]
+GAUSSIANS, FOURIER = 4, 5  # an even and an odd seed
+MOMENTS = [
+    0.4637538439580202,
+    0.45456046408505435,
+    0.43195682660289053,
+    0.3918450210247397,
+]  # of the smoke scale's seeds 11 and 12: mean and deviation of starts and ends
+
+
+def relative(a, b):
+    return np.linalg.norm(a - b) / np.linalg.norm(b)
+
+
+def six_starts(seed, n, patch):
+    return np.stack([start(seed, f, k, n, patch) for f, k in PAIRS])
+
+
+# ---------------------------------------------------------------- the solver
+
+
+@pytest.mark.parametrize("z", [0.0, -1e-9, -1e-3, -0.4, -7.0, -60.0])
+def test_coefficients_equal_their_formulas_in_100_digits(z):
+    dt = 0.5
+    computed = [float(c[0]) for c in scheme(np.array([z / dt]), dt)]
+    with mpmath.workdps(100):
+        w = mpmath.mpf(z) if z else mpmath.mpf(10) ** -18
+        e, half = mpmath.e**w, mpmath.e ** (w / 2)
+        exact = [
+            half,
+            e,
+            dt * (half - 1) / w,
+            dt * (-4 - w + e * (4 - 3 * w + w**2)) / w**3,
+            2 * dt * (2 + w + e * (w - 2)) / w**3,
+            dt * (-4 - 3 * w - w**2 + e * (4 - w)) / w**3,
+        ]
+    np.testing.assert_allclose(computed, [float(c) for c in exact], rtol=1e-11, atol=1e-14)
+
+
+def test_agrees_with_a_plain_complex_etdrk4():
+    path = Path(__file__).parents[2] / "benchmarks" / "gray_scott.py"
+    spec = importlib.util.spec_from_file_location("benchmark_gray_scott", path)
+    benchmark = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(benchmark)
+    for seed in (GAUSSIANS, FOURIER):
+        arguments = (six_starts(seed, 32, 0.25), FEED, KILL, 1.0, 50, (16 * DIFFUSION[0], 16 * DIFFUSION[1]))
+        np.testing.assert_allclose(solve(*arguments), benchmark.plain_solve(*arguments), rtol=0, atol=1e-12)
+
+
+def test_agrees_with_a_runge_kutta_method_of_lines():
+    """No Fourier transform, no exponential: trigonometric differentiation matrices and DOP853 at 1e-10."""
+    n, time = 16, 20.0
+    points = np.linspace(-1, 1, n, endpoint=False)
+    waves = range(1, n // 2)
+    basis = [np.full(n, np.sqrt(1 / n))]
+    basis += [np.sqrt(2 / n) * wave(np.pi * m * points) for m in waves for wave in (np.cos, np.sin)]
+    basis.append(np.sqrt(1 / n) * np.cos(np.pi * n / 2 * points))
+    basis = np.array(basis)  # orthonormal rows
+    number = np.array([0, *(m for m in waves for _ in range(2)), n // 2])
+    second = -(basis.T * (np.pi * number) ** 2) @ basis
+    high = (basis.T * (number >= n / 3)) @ basis  # projects on the modes that are cut where both numbers are high
+    diffusion = np.array((64 * DIFFUSION[0], 64 * DIFFUSION[1]))[:, None, None]
+
+    def rate(_, state, f, k):
+        u = state.reshape(2, n, n)
+        a, b = u
+        change = diffusion * (second @ u + u @ second.T) + np.stack([-a * b**2 + f * (1 - a), a * b**2 - (f + k) * b])
+        return (change - high @ change @ high.T).ravel()
+
+    starts = six_starts(FOURIER, n, 0.125)
+    ends = solve(starts, FEED, KILL, 0.125, round(time / 0.125), tuple(diffusion.ravel()))
+    for begin, end, pair in zip(starts, ends, PAIRS):
+        smooth = begin - high @ begin @ high.T
+        exact = solve_ivp(rate, (0, time), smooth.ravel(), "DOP853", args=tuple(pair), rtol=1e-10, atol=1e-12)
+        assert relative(end, exact.y[:, -1].reshape(2, n, n)) < 1e-7
+
+
+@pytest.mark.parametrize("seed", [GAUSSIANS, FOURIER])
+def test_is_of_fourth_order_in_time(seed):
+    n, time = 32, 8
+    starts = six_starts(seed, n, 0.25)
+
+    def at_end(dt):
+        return solve(starts, FEED, KILL, dt, round(time / dt), (16 * DIFFUSION[0], 16 * DIFFUSION[1]))
+
+    reference = at_end(1 / 32)
+    errors = [relative(at_end(dt), reference) for dt in (1 / 2, 1 / 4, 1 / 8)]
+    orders = np.log2(np.array(errors[:-1]) / errors[1:])
+    assert np.all(np.abs(orders - 4) < 0.35), orders
+
+
+def test_the_time_step_of_the_data_is_fine_enough():
+    """dt = 1 against dt = 1/4 on the small scale's grid, once the patterns have formed."""
+    starts = np.concatenate([six_starts(GAUSSIANS, 64, 0.5), six_starts(FOURIER, 64, 0.5)])
+    feed, kill = np.tile(FEED, 2), np.tile(KILL, 2)
+    ends, reference = (solve(starts, feed, kill, dt, round(60 / dt), QUARTER) for dt in (1.0, 0.25))
+    for end, exact in zip(ends, reference):
+        assert relative(end, exact) < 5e-4
+
+
+def test_steady_states_stay():
+    f, k = PATTERNS["bubbles"]
+    third, _ = centre_and_width(f, k)
+    states = np.stack([np.full((2, 16, 16), value[:, None, None]) for value in (np.array([1.0, 0.0]), third)])
+    ends = solve(states, np.full(2, f), np.full(2, k), 1.0, 100, QUARTER)
+    np.testing.assert_allclose(ends, states, rtol=0, atol=1e-12)
+
+
+def test_a_quarter_at_four_times_the_diffusion_is_a_tile_of_the_whole_square():
+    """What the small scale stands on: its samples are the paper's physics on a smaller periodic square."""
+    quarter = six_starts(FOURIER, 32, 0.25)
+    whole = np.tile(quarter, (1, 1, 2, 2))
+    end_of_whole = solve(whole, FEED, KILL, 1.0, 60, DIFFUSION)
+    end_of_quarter = solve(quarter, FEED, KILL, 1.0, 60, QUARTER)
+    np.testing.assert_allclose(end_of_whole, np.tile(end_of_quarter, (1, 1, 2, 2)), rtol=0, atol=1e-11)
+
+
+# ---------------------------------------------------------------- the starts
+
+
+@pytest.mark.parametrize("seed", range(0, 20, 2))
+def test_gaussian_starts_fill_the_unit_interval_and_are_periodic(seed):
+    fields = start(seed, *PATTERNS["maze"], 128, 1.0)
+    assert fields.min(axis=(1, 2)).tolist() == [0, 0]
+    assert fields.max(axis=(1, 2)).tolist() == [1, 1]
+    # Smooth across the edges: exp(-300 r^2) has nothing left at the highest wave numbers, a seam would.
+    spectrum = np.abs(np.fft.fft2(fields, norm="forward"))
+    assert spectrum[:, 64].max() < 1e-9
+    assert spectrum[:, :, 64].max() < 1e-9
+
+
+@pytest.mark.parametrize("pattern", PATTERNS)
+def test_fourier_starts_interpolate_bounded_noise_around_their_mean(pattern):
+    mean, width = centre_and_width(*PATTERNS[pattern])
+    for seed in range(1, 12, 2):
+        fields = start(seed, *PATTERNS[pattern], 128, 1.0)
+        nodes = fields[:, ::4, ::4]  # the 32 x 32 random numbers
+        deviation = np.abs(nodes - mean[:, None, None]) / width[:, None, None]
+        assert deviation.max() <= 0.25 + 1e-12
+        assert deviation.max() > 0.24
+        spectrum = np.abs(np.fft.fft2(fields, norm="forward"))
+        assert spectrum[:, 17:-16].max() < 1e-15  # no mode above 16
+
+
+def test_only_bubbles_start_around_the_third_steady_state():
+    means = {name: centre_and_width(*pair)[0].round(3).tolist() for name, pair in PATTERNS.items()}
+    assert means.pop("bubbles") == [0.430, 0.360]
+    assert set(map(tuple, means.values())) == {(1.0, 0.0)}
+
+
+def test_seeds_give_both_families_and_patches_fewer_bumps():
+    """A quarter of the square has a quarter of the bumps: as much of B, on average, in both."""
+    filled = {
+        patch: np.mean([start(seed, *PATTERNS["maze"], n, patch)[1].mean() for seed in range(0, 120, 2)])
+        for patch, n in ((1.0, 64), (0.5, 32))
+    }
+    assert 0.6 < filled[0.5] / filled[1.0] < 1.6
+    starts = [start(seed, *PATTERNS["maze"], 32, 0.5) for seed in range(20)]
+    assert [field[1].min() < 0 for field in starts] == [False, True] * 10  # Fourier noise goes below zero
+
+
+# ---------------------------------------------------------------- the samples
+
+
+def test_a_sample_depends_on_its_seed_and_case_alone():
+    seeds, cases = [7] * 6 + [8] * 6 + [9] * 6, list(range(6)) * 3
+    inputs, outputs = generate(seeds, SMOKE, cases=cases)
+    assert inputs.shape == (18, 4, 16, 16)
+    assert outputs.shape == (18, 2, 16, 16)
+    order = [13, 2, 17, 5]
+    again = generate([seeds[i] for i in order], SMOKE, cases=[cases[i] for i in order])
+    np.testing.assert_array_equal(again[0], inputs[order])
+    np.testing.assert_array_equal(again[1], outputs[order])
+
+
+def test_bits_do_not_depend_on_the_batch_at_any_size():
+    """A difference in the last bit would grow: some patterns are chaotic over the paper's horizon."""
+    for n in (16, 64, 128):
+        starts = np.stack([start(seed, *PAIRS[seed % 6], n, n / 128) for seed in range(5)])
+        feed, kill = PAIRS[np.arange(5) % 6].T
+        together = solve(starts, feed, kill, 1.0, 3, DIFFUSION)
+        for i in range(5):
+            alone = solve(starts[i : i + 1], feed[i : i + 1], kill[i : i + 1], 1.0, 3, DIFFUSION)
+            np.testing.assert_array_equal(alone[0], together[i])
+
+
+def test_inputs_carry_the_parameters_as_constant_fields():
+    inputs, _ = generate([3] * 6, SMOKE, cases=range(6))
+    np.testing.assert_array_equal(inputs[:, 2:], np.broadcast_to(PAIRS[:, :, None, None], (6, 2, 16, 16)))
+
+
+def test_no_start_is_on_both_sides():
+    for scale in FORWARD.scales:
+        data = Dataset(FORWARD, scale)
+        train, test = (data.seeds(split, 0, getattr(data.size, split)) for split in ("train", "test"))
+        assert not set(train) & set(test)
+        assert all(train.count(seed) == 6 for seed in set(train[:60]))
+    # The six trajectories of a start do share it: splitting by trajectory would leak.
+    starts = generate([4] * 6, SMOKE, cases=range(6))[0][:, :2]
+    assert np.all(starts == starts[0])
+
+
+def test_forward_and_inverse_share_one_dataset():
+    assert Dataset(FORWARD, "smoke").path == Dataset(INVERSE, "smoke").path
+    inputs, outputs = generate([1, 1], SMOKE, cases=[0, 3])
+    backward_inputs, backward_outputs = inverse(inputs, outputs)
+    np.testing.assert_array_equal(backward_inputs[:, :2], outputs)
+    np.testing.assert_array_equal(backward_inputs[:, 2:], inputs[:, 2:])
+    np.testing.assert_array_equal(backward_outputs, inputs[:, :2])
+
+
+def test_a_change_of_the_data_is_noticed():
+    inputs, outputs = generate([11] * 6 + [12] * 6, SMOKE, cases=list(range(6)) * 2)
+    moments = [inputs[:, :2].mean(), inputs[:, :2].std(), outputs.mean(), outputs.std()]
+    np.testing.assert_allclose(moments, MOMENTS, rtol=1e-10)
+
+
+def test_gliders_die_from_noise_and_are_told_apart():
+    """B vanishes, (1, 0) remains; its norm does not vanish, so relative errors stay meaningful."""
+    size = replace(FORWARD.scales["small"], options={**FORWARD.scales["small"].options, "horizon": 400})
+    _, outputs = generate([FOURIER] * 2, size, cases=[0, 2])
+    assert died(outputs).tolist() == [True, False]  # gliders, maze
+    np.testing.assert_allclose(outputs[0, 0], 1, atol=0.05)
+    assert np.abs(outputs[0, 1]).max() < 1e-6
+
+
+def test_coarse_levels_are_the_data_then_cheaper_and_worse():
+    size = replace(FORWARD.scales["small"], options={**FORWARD.scales["small"].options, "horizon": 50})
+    inputs, outputs = generate([GAUSSIANS] * 6 + [FOURIER] * 6, size, cases=list(range(6)) * 2)
+    np.testing.assert_array_equal(coarse(inputs, 0, size), outputs)
+    errors = [relative(coarse(inputs, level, size), outputs) for level in range(1, FORWARD.coarse_levels + 1)]
+    assert errors[0] < 0.01
+    assert errors == sorted(errors)
+    assert errors[-1] < 1
+
+
+def test_resample_is_exact_where_it_can_be():
+    points = np.linspace(-1, 1, 48, endpoint=False)
+    fine = np.cos(3 * np.pi * points)[:, None] + np.sin(7 * np.pi * points)
+    np.testing.assert_allclose(resample(fine, 16), fine[::3, ::3], atol=1e-13)
+    np.testing.assert_allclose(resample(resample(fine, 16), 48), fine, atol=1e-13)
+    noise = np.random.default_rng(0).normal(size=(2, 8, 8))
+    np.testing.assert_allclose(resample(noise, 32)[:, ::4, ::4], noise, atol=1e-13)
+
+
+def test_the_specs_import_nothing_heavy():
+    code = "import sys, pdebench_hss_tasks.gray_scott; print(*sys.modules)"
+    answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert not {"numpy", "scipy", "torch", "h5py"} & set(answer.stdout.split())
