@@ -99,6 +99,82 @@ def _make(datasets: list[Any], jobs: int | None, plugin: list[str] | None) -> No
             reporter.data_ready(dataset, header, time.perf_counter() - start)
 
 
+@app.command("import")
+def import_(
+    tasks: TasksOption,
+    data_dir: Annotated[Path, typer.Option(help="The directory with the public files.")],
+    scale: ScaleOption = "paper",
+    plugin: PluginOption = None,
+) -> None:
+    """Read public files (The Well, DiffusionPDE) into the cache; `run --data-dir` does the same on its way.
+
+    Only the slices that a task needs are read.
+
+    Example:  pdebench-hss data import --tasks gray_scott_forward --data-dir /data/the_well
+    """
+    _make(_datasets(tasks, scale, 0, plugin, data_dir), None, plugin)
+
+
+@app.command()
+def export(
+    task: Annotated[str, typer.Argument(help="A task.")],
+    out: Annotated[Path, typer.Option(help="A directory to make.")],
+    layout: Annotated[str, typer.Option(help="The layout to write: well.")] = "well",
+    scale: ScaleOption = "small",
+    seed: Annotated[int, typer.Option(help="Data seed.")] = 0,
+    plugin: PluginOption = None,
+) -> None:
+    """Write a task's data in another project's layout (The Well's HDF5, readable by its `WellDataset`).
+
+    Example:  pdebench-hss data export gray_scott_forward --layout well --out gray_scott_well
+    """
+    if layout != "well":
+        raise UsageError(f"no layout {layout!r}; layouts: well")
+    if out.exists() and any(out.iterdir()):
+        raise UsageError(f"--out {out} is not empty; name a new directory")
+    from ..well import export_well
+
+    samples = _load(task, scale, seed, plugin)
+    splits = {"train": samples.train, "test": samples.test}
+    for path in export_well(out, samples.task, {name: (s.inputs, s.outputs) for name, s in splits.items()}):
+        print(f"wrote {path}")
+
+
+@app.command()
+def preview(
+    task: Annotated[str, typer.Argument(help="A task.")],
+    out: Annotated[Path, typer.Option(help="The picture to write, e.g. preview.png.")],
+    scale: ScaleOption = "small",
+    samples: Annotated[int, typer.Option(min=1, max=8, help="How many samples.")] = 3,
+    seed: Annotated[int, typer.Option(help="Data seed.")] = 0,
+    plugin: PluginOption = None,
+) -> None:
+    """Draw inputs, outputs and spectra of a few test samples (needs the extra `report`: matplotlib).
+
+    Example:  pdebench-hss data preview helmholtz_2d --out helmholtz.png
+    """
+    try:
+        from ..preview import preview as draw
+
+        found = _load(task, scale, seed, plugin)
+        path = draw(found.task, found.test.inputs[:samples], found.test.outputs[:samples], out, samples)
+    except ModuleNotFoundError as error:
+        raise UsageError(f"{error}; install the extra: pip install 'pdebench-hss[report]'") from None
+    print(f"wrote {path}")
+
+
+def _load(task: str, scale: str, seed: int, plugin: list[str] | None) -> Any:
+    """One task's samples, made now if they have to be."""
+    from .. import data
+    from ..config import available_cores
+
+    found = _datasets(task, scale, seed, plugin)
+    if len(found) != 1:
+        raise UsageError(f"{task!r} names {len(found)} datasets; name one task")
+    data.ensure(found[0], jobs=available_cores(), plugin_files=plugin or ())
+    return data.load(found[0])
+
+
 @app.command()
 def verify() -> None:
     """Read every cached dataset and compare its content with the hash it was written with; exit 1 if one differs."""
