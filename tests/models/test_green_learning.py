@@ -102,7 +102,7 @@ def test_chunks_change_neither_output_nor_gradient(monkeypatch):
     model = build(task, targets_per_step=30).double()
     f = torch.randn(2, 1, 6, 5, dtype=torch.float64)
     whole = model(f), gradients(model, f)
-    monkeypatch.setattr(module, "PAIRS_PER_CHUNK", 4 * 30)  # 8 chunks of up to four targets
+    monkeypatch.setitem(module.CHUNK, "cpu", 4 * 30 * 8)  # 8 chunks of up to four targets, 30 sources, width 8
     assert len(model._chunks()) == 8
     assert torch.allclose(model(f), whole[0], rtol=1e-13)
     assert torch.allclose(gradients(model, f), whole[1], rtol=1e-11, atol=1e-13)
