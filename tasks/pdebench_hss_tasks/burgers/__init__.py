@@ -30,7 +30,7 @@ BURGERS_1D = TaskSpec(
     coarse=f"{HERE}.equation:coarse",
     coarse_levels=3,
     coords=f"{HERE}.equation:coords",
-    chunk=32,
+    chunk=16,
     scales={
         "smoke": Scale(grid=(32,), train=8, test=4, steps=4, recipe=SMOKE, options={**OPTIONS, "points": 256}),
         "small": Scale(grid=(128,), train=64, test=32, steps=75, recipe=SMALL, options=OPTIONS),

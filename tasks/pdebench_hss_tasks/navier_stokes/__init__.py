@@ -28,7 +28,7 @@ COMMON: dict[str, Any] = {
     "read": f"{HERE}.diffusionpde:read",
     "coarse_levels": 3,
     "dtype": "float32",
-    "chunk": 100,
+    "chunk": 50,
     "scales": {
         "smoke": Scale(grid=(32, 32), train=8, test=4, recipe=SMOKE, options=OPTIONS),
         "small": Scale(grid=(64, 64), train=400, test=100, recipe=SMALL, options=OPTIONS),
