@@ -21,25 +21,29 @@ from collections.abc import Sequence
 from itertools import combinations
 
 import numpy as np
-from scipy.fft import dstn
+from scipy.fft import dst
 
 
 def synthesize(coefficients: np.ndarray, shape: Sequence[int]) -> np.ndarray:
     """Sum of a_k sin(k pi x) over all modes: ``(samples, *modes) -> (samples, *shape)``; a[0] belongs to k = 1.
 
-    Modes that the grid can't hold (k >= n) are left out.
+    Modes that the grid can't hold (k >= n) are left out. Going axis by axis, most lines of a short series are never
+    transformed: only the last axis costs a whole transform.
     """
-    padded = np.zeros((len(coefficients), *(n - 1 for n in shape)))
-    kept = tuple(slice(min(m, n - 1)) for m, n in zip(coefficients.shape[1:], shape))
-    padded[(slice(None), *kept)] = coefficients[(slice(None), *kept)]
-    return _with_boundary(_sine_transform(padded))
+    values = coefficients
+    for axis, n in enumerate(shape, start=1):
+        kept = min(values.shape[axis], n - 1)
+        values = _sines(np.take(values, range(kept), axis), axis, length=n - 1)
+    return np.pad(values, [(0, 0)] + [(1, 0)] * len(shape))  # the zero boundary values at index 0
 
 
 def analyze(fields: np.ndarray) -> np.ndarray:
     """The sine coefficients of fields that vanish on the boundary: ``(samples, *shape) -> (samples, *(shape - 1))``."""
     shape = fields.shape[1:]
-    interior = fields[(slice(None), *(slice(1, None),) * len(shape))]
-    return _sine_transform(interior) * (2.0 ** len(shape) / np.prod(shape))
+    values = fields[(slice(None), *(slice(1, None),) * len(shape))]
+    for axis, n in enumerate(shape, start=1):
+        values = _sines(values, axis, length=n - 1)
+    return values * (2.0 ** len(shape) / np.prod(shape))
 
 
 def resample(fields: np.ndarray, shape: Sequence[int]) -> np.ndarray:
@@ -49,34 +53,32 @@ def resample(fields: np.ndarray, shape: Sequence[int]) -> np.ndarray:
 
 def solve(forcing: np.ndarray) -> np.ndarray:
     """u with L u = R f on the forcing's own grid."""
-    shape = forcing.shape[1:]
-    return synthesize(analyze(forcing) * inverse_symbol(shape), shape)
+    return solve_series(analyze(forcing), forcing.shape[1:])
 
 
-def inverse_symbol(shape: Sequence[int]) -> np.ndarray:
-    """R / L for every sine mode: what the discrete solution operator multiplies it with."""
+def solve_series(coefficients: np.ndarray, shape: Sequence[int]) -> np.ndarray:
+    """The same u, from the sine coefficients of f: ``(samples, *modes) -> (samples, *shape)``."""
+    kept = tuple(slice(n - 1) for n in shape)
+    coefficients = coefficients[(slice(None), *kept)]
+    return synthesize(coefficients * inverse_symbol(coefficients.shape[1:], shape), shape)
+
+
+def inverse_symbol(modes: Sequence[int], shape: Sequence[int]) -> np.ndarray:
+    """R / L of the first modes: what the discrete solution operator on the grid ``shape`` multiplies them with."""
     n, dim = shape[0], len(shape)
     if any(m != n for m in shape):
         raise ValueError(f"the stencils need one spacing: grid {tuple(shape)} must have as many points on each axis")
     if dim not in (1, 2, 3):
         raise ValueError(f"there are stencils in 1, 2 and 3 dimensions, not in {dim}")
-    lam = 2 - 2 * np.cos(np.pi * np.arange(1, n) / n)
-    if dim == 1:
-        return 1 / (n**2 * (lam + lam**2 / 12))
-    lams = np.meshgrid(*(lam,) * dim, indexing="ij", sparse=True)
+    lams = [2 - 2 * np.cos(np.pi * np.arange(1, m + 1) / n) for m in modes]
+    lams = np.meshgrid(*lams, indexing="ij", sparse=True)
     total = sum(lams)
+    if dim == 1:
+        return 1 / (n**2 * (total + total**2 / 12))
     cross = sum(a * b for a, b in combinations(lams, 2))
     return (1 - total / 12) / (n**2 * (total - cross / 6))
 
 
-def _sine_transform(values: np.ndarray) -> np.ndarray:
-    """sum_k a_k sin(pi j k / n) along every axis but the first."""
-    axes = tuple(range(1, values.ndim))
-    return dstn(values, type=1, axes=axes) / 2.0 ** len(axes)
-
-
-def _with_boundary(interior: np.ndarray) -> np.ndarray:
-    """Put the zero values at index 0 of each axis back: ``(samples, *(shape - 1)) -> (samples, *shape)``."""
-    full = np.zeros((len(interior), *(m + 1 for m in interior.shape[1:])))
-    full[(slice(None), *(slice(1, None),) * (interior.ndim - 1))] = interior
-    return full
+def _sines(values: np.ndarray, axis: int, length: int) -> np.ndarray:
+    """sum_k a_k sin(pi j k / n) along one axis for j = 1..n-1, n = length + 1; missing coefficients are zero."""
+    return dst(values, type=1, n=length, axis=axis) / 2

@@ -9,28 +9,57 @@ import numpy as np
 from pdebench_hss.task import Scale
 
 from . import box, forcing
-from .grid import restrict, solve_shape
+from .grid import coarse_shape, restrict, solve_shape
 
-MODES = 10
-
-
-def generate_1d(seeds: Sequence[int], size: Scale, edge: int = 1) -> tuple[np.ndarray, np.ndarray]:
-    """f and u on the models' grid, each ``(samples, 1, n)``; f is zero at ``edge`` points at each end."""
-    shape = solve_shape(size.grid, size.options)
-    f = box.synthesize(forcing.even_sines(seeds, 1, size.options.get("modes", MODES)), shape)
-    f = _zero_ends(f, edge)
-    return _as_channel(f, size.grid), _as_channel(box.solve(f), size.grid)
+Pair = tuple[np.ndarray, np.ndarray]
 
 
-def coarse_1d(inputs: np.ndarray, level: int, size: Scale, edge: int = 1) -> np.ndarray:
+def generate_1d(seeds: Sequence[int], size: Scale, edge: int = 1) -> Pair:
+    """f and u, each ``(samples, 1, n)``; f is set to zero at ``edge`` points at each end."""
+    coefficients = forcing.full_sum(seeds, dim=1, terms=size.options["modes"], factor=2)
+    f = _zero_ends(box.synthesize(coefficients, solve_shape(size)), edge)
+    return restrict(f, size.grid)[:, None], restrict(box.solve(f), size.grid)[:, None]
+
+
+def generate_2d(seeds: Sequence[int], size: Scale, drawn: bool = False) -> Pair:
+    """f and u, each ``(samples, 1, n, n)``."""
+    return _pair(forcing.square(seeds, size.options["modes"], drawn), size)
+
+
+def generate_3d(seeds: Sequence[int], size: Scale, drawn: bool = True) -> Pair:
+    """f and u, each ``(samples, 1, n, n, n)`` in float32; one sample at a time, to need little memory."""
+    terms = size.options["modes"]
+    inputs = np.empty((len(seeds), 1, *size.grid), np.float32)
+    outputs = np.empty_like(inputs)
+    for i, seed in enumerate(seeds):
+        if drawn:
+            coefficients = forcing.drawn([seed], dim=3, terms=terms, factor=1, choices=range(3, terms + 4))
+        else:
+            coefficients = forcing.full_sum([seed], dim=3, terms=terms, factor=1)
+        inputs[i : i + 1], outputs[i : i + 1] = _pair(coefficients, size)
+    return inputs, outputs
+
+
+def generate_field(seeds: Sequence[int], size: Scale, length: float = 0.05) -> Pair:
+    """f a Gaussian random field with every mode of the models' grid, and u; 1D and 2D."""
+    return _pair(forcing.gaussian_field(seeds, size.grid, length), size)
+
+
+def coarse(inputs: np.ndarray, level: int, size: Scale, edge: int = 1, **_of_the_forcing: object) -> np.ndarray:
     """The same stencil on a grid 2**level times coarser; fields move between grids as sine series."""
-    f = box.resample(inputs[:, 0], coarse_shape(size, level))
-    return box.resample(box.solve(_zero_ends(f, edge)), size.grid)[:, None]
+    shape = coarse_shape(size, level)
+    outputs = np.empty(inputs.shape)
+    for i in range(len(inputs)):
+        f = box.resample(inputs[i].astype(np.float64), shape)  # the channel axis stands in for the samples'
+        if edge > 1:
+            f = _zero_ends(f, edge)
+        outputs[i] = to_grid(box.solve(f), size.grid)
+    return outputs
 
 
-def coarse_shape(size: Scale, level: int) -> tuple[int, ...]:
-    """The dataset's own resolution, halved ``level`` times."""
-    return tuple(n // 2**level for n in solve_shape(size.grid, size.options))
+def to_grid(u: np.ndarray, grid: Sequence[int]) -> np.ndarray:
+    """Take the points where the solve was finer than the models' grid, interpolate where it was coarser."""
+    return restrict(u, grid) if u.shape[1] >= grid[0] else box.resample(u, grid)
 
 
 def _zero_ends(f: np.ndarray, edge: int) -> np.ndarray:
@@ -40,6 +69,9 @@ def _zero_ends(f: np.ndarray, edge: int) -> np.ndarray:
     return f
 
 
-def _as_channel(fields: np.ndarray, grid: Sequence[int]) -> np.ndarray:
-    """``(samples, *shape) -> (samples, 1, *grid)``."""
-    return restrict(fields, grid)[:, None]
+def _pair(coefficients: np.ndarray, size: Scale) -> Pair:
+    """f and u from the sine coefficients of f, solved at the dataset's resolution, as ``(samples, 1, *grid)``."""
+    shape = solve_shape(size)
+    f = restrict(box.synthesize(coefficients, shape), size.grid)
+    u = restrict(box.solve_series(coefficients, shape), size.grid)
+    return f[:, None], u[:, None]

@@ -16,6 +16,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from pdebench_hss.task import Scale
+
 
 def points(grid: Sequence[int]) -> np.ndarray:
     """Coordinates of the grid points, ``(dim, *grid)``."""
@@ -23,11 +25,11 @@ def points(grid: Sequence[int]) -> np.ndarray:
     return np.stack(np.meshgrid(*axes, indexing="ij"))
 
 
-def solve_shape(grid: Sequence[int], options: dict) -> tuple[int, ...]:
+def solve_shape(size: Scale) -> tuple[int, ...]:
     """The resolution of the solve, ``options["solve"]``; an error unless the models' grid is nested in it."""
-    shape = tuple(int(n) for n in options.get("solve", grid))
-    if len(shape) != len(grid) or any(n % m for n, m in zip(shape, grid)):
-        raise ValueError(f"solve={shape} must be a multiple of the grid {tuple(grid)} along each axis")
+    shape = tuple(int(n) for n in size.options["solve"])
+    if len(shape) != len(size.grid) or any(n % m for n, m in zip(shape, size.grid)):
+        raise ValueError(f"solve={shape} must be a multiple of the grid {size.grid} along each axis")
     return shape
 
 
@@ -38,3 +40,28 @@ def restrict(fields: np.ndarray, grid: Sequence[int]) -> np.ndarray:
         raise ValueError(f"the grid {tuple(grid)} is not nested in {fine}: each size must divide the finer one")
     steps = tuple(slice(None, None, n // m) for n, m in zip(fine, grid))
     return np.ascontiguousarray(fields[(..., *steps)])
+
+
+def coarse_shape(size: Scale, level: int) -> tuple[int, ...]:
+    """The dataset's own resolution, halved ``level`` times."""
+    return tuple(n // 2**level for n in solve_shape(size))
+
+
+def interpolate(fields: np.ndarray, grid: Sequence[int], periodic: bool) -> np.ndarray:
+    """Linear interpolation along each axis: ``(..., *coarse) -> (..., *grid)``; x = 1 is x = 0 again, or zero."""
+    for axis, n in zip(range(-len(grid), 0), grid):
+        matrix = _interpolation(fields.shape[axis], n, periodic)
+        fields = np.moveaxis(np.tensordot(fields, matrix, axes=(axis, 1)), -1, axis)
+    return fields
+
+
+def _interpolation(coarse: int, fine: int, periodic: bool) -> np.ndarray:
+    """The matrix ``(fine, coarse)`` of linear interpolation."""
+    left, share = np.divmod(np.arange(fine) * coarse / fine, 1)
+    left = left.astype(int)
+    matrix = np.zeros((fine, coarse + 1))
+    matrix[np.arange(fine), left] = 1 - share
+    matrix[np.arange(fine), left + 1] += share
+    if periodic:
+        matrix[:, 0] += matrix[:, coarse]
+    return matrix[:, :coarse]
