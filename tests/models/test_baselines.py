@@ -7,7 +7,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from pdebench_hss_models.baselines import LINEAR, MEAN, PERSISTENCE
+from pdebench_hss_models.baselines import COARSE_SOLVER, LINEAR, MEAN, PERSISTENCE
+from pdebench_hss_models.baselines.coarse import error_time_curve
 from pdebench_hss_models.baselines.linear import RIDGES, check_memory, choose_ridge, leave_one_out, truncated_svd
 
 from pdebench_hss import Recipe, Scale, TaskInfo, TaskSpec
@@ -197,7 +198,40 @@ def test_a_state_dict_round_trips_into_a_fresh_module(spec):
 
 
 def test_baselines_are_training_free_and_build_on_the_meta_device():
-    for spec in (MEAN, PERSISTENCE, LINEAR):
+    task = coarse_task()
+    for spec in (MEAN, PERSISTENCE, LINEAR, COARSE_SOLVER):
         assert spec.training_free
         with torch.device("meta"):
-            assert not list(spec.make(make_task((16, 16)), {}).parameters())
+            assert not list(spec.make(task, spec.hparams_for(task)).parameters())
+
+
+def halving(inputs, level, size, gain=1.0):
+    """A solver whose relative error is 1 - 2^-level."""
+    return gain * inputs / 2**level
+
+
+def coarse_task(**options) -> TaskInfo:
+    return make_task((6,), coarse=halving, params={"gain": 3.0}, **{"coarse_levels": 3, **options})
+
+
+def test_the_coarse_solver_is_the_tasks_own_in_physical_units_with_the_tasks_parameters():
+    inputs = np.random.default_rng(11).normal(size=(4, 1, 6))
+    task = coarse_task()
+    assert COARSE_SOLVER.hparams_for(task) == {"level": 2}
+    np.testing.assert_array_equal(COARSE_SOLVER.make(task, {"level": 2}).solve(inputs), 3 * inputs / 4)
+    assert COARSE_SOLVER.hparams_for(coarse_task(coarse_levels=1)) == {"level": 1}
+
+
+def test_the_coarse_solver_says_what_it_can_not_do():
+    assert COARSE_SOLVER.unsupported(make_task()) == "the task has no coarse solver"
+    assert COARSE_SOLVER.unsupported(coarse_task()) is None
+    with pytest.raises(ValueError, match=r"level=4, but task 'toy' has levels 0 to 3"):
+        COARSE_SOLVER.make(coarse_task(), {"level": 4})
+
+
+def test_the_error_time_curve_has_every_level():
+    inputs = np.random.default_rng(12).normal(size=(4, 1, 6))
+    curve = error_time_curve(coarse_task(), inputs, 3 * inputs, repeats=1)
+    assert [level for level, _, _ in curve] == [0, 1, 2, 3]
+    np.testing.assert_allclose([error for _, error, _ in curve], [0, 0.5, 0.75, 0.875], atol=1e-15)
+    assert all(seconds > 0 for _, _, seconds in curve)

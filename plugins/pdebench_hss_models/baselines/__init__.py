@@ -8,11 +8,21 @@ coarse_solver   the task's own classical solver at lower resolution
 
 from __future__ import annotations
 
+from typing import Any
+
 from pdebench_hss import ModelSpec, TaskInfo, hookimpl
 
 
 def needs_evolution(task: TaskInfo) -> str | None:
     return None if task.evolves else "inputs and outputs are different fields"
+
+
+def needs_coarse_levels(task: TaskInfo) -> str | None:
+    return None if task.coarse_levels > 0 else "the task has no coarse solver"
+
+
+def coarse_hparams(task: TaskInfo, scale: str) -> dict[str, Any]:
+    return {"level": min(2, task.coarse_levels)}
 
 
 MEAN = ModelSpec(
@@ -40,7 +50,17 @@ LINEAR = ModelSpec(
     description="Minimum-norm least squares by truncated SVD; ridge by leave-one-out error on train.",
 )
 
+COARSE_SOLVER = ModelSpec(
+    name="coarse_solver",
+    title="Coarse solver",
+    build="pdebench_hss_models.baselines.coarse:CoarseSolver",
+    hparams=coarse_hparams,
+    supports=needs_coarse_levels,
+    training_free=True,
+    description="The task's own classical solver on a coarser grid or with fewer steps.",
+)
+
 
 @hookimpl
 def pdebench_hss_models() -> list[ModelSpec]:
-    return [MEAN, PERSISTENCE, LINEAR]
+    return [MEAN, PERSISTENCE, LINEAR, COARSE_SOLVER]

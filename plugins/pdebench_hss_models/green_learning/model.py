@@ -11,9 +11,10 @@ G (targets x_i) are computed in chunks, and chunks are computed again in the bac
 and memory is that of one chunk.
 
 ``targets_per_step`` below N makes a step cheaper still: only that many random rows of G are computed. The other rows
-come from a stored matrix, in which each row is as old as its last draw. They keep the output a whole field for
-whatever loss is taken of it and carry no gradient; the gradient of the drawn rows is multiplied by N / targets. If
-the loss is a sum over points (squared error) this is an unbiased gradient of the whole loss. Predictions use all rows.
+come from a stored matrix, in which each row is as old as its last draw (zero before the first). They make the output
+a whole field and carry no gradient; the gradient of the drawn rows is multiplied by N / targets. If the loss is a sum
+over points, as squared error is, this is an unbiased gradient of the whole loss; the loss itself lags behind, as it
+is taken of rows from earlier steps. Predictions use all rows.
 
 Parameters: (2 dim + 1) width + (layers - 1) (width + 1) width + (width + 1) in_channels out_channels + 7 layers.
 """
@@ -100,9 +101,9 @@ class GreenLearning(nn.Module):
 
     def _sampled(self, weighted: Tensor) -> Tensor:
         """All targets, a random few of them computed anew with gradients, the others from the stored matrix."""
-        if self._rows is None or (self._rows.dtype, self._rows.device) != (self.points.dtype, self.points.device):
-            self._current_rows()
         count = len(self.points)
+        if self._rows is None or (self._rows.dtype, self._rows.device) != (self.points.dtype, self.points.device):
+            self._rows = self.points.new_zeros(count, count, self.channels[0] * self.channels[1])
         drawn = torch.randperm(count, device=self.points.device)[: self.targets_per_step]
         fresh = self.green(self.points[drawn], self.points)  # (targets, N, out * in)
         self._rows[drawn] = fresh.detach()
