@@ -187,7 +187,7 @@ def display_row(row: pd.Series) -> list[str]:
         params,
         f"{row['fit_seconds']:.1f} s" if pd.notna(row["fit_seconds"]) else "–",
         f"{row['predict_ms']:.2g} ms" if pd.notna(row["predict_ms"]) else "–",
-        f"{100 * row['skill']:+.0f}%" if pd.notna(row["skill"]) else "–",
+        format_skill(row["skill"]),
         "" if row["status"] == OK else _status_text(row),
     ]
 
@@ -201,6 +201,13 @@ def format_error(value: float) -> str:
     if pd.isna(value):
         return "–"
     return f"{value:.4f}" if 0.01 <= value < 1000 else f"{value:.2e}"
+
+
+def format_skill(value: float) -> str:
+    """In percent; against a baseline that is exact to rounding every other skill is only "far below"."""
+    if pd.isna(value):
+        return "–"
+    return f"{100 * value:+.0f}%" if value > -10 else "≪ 0"
 
 
 def human_count(count: float) -> str:

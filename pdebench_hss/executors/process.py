@@ -10,6 +10,9 @@ from ..trial import Trial, ended_without_record
 from ..worker import Job
 from . import Executor, TrialEvent, Work
 
+# What every trial would import by itself otherwise: torch pulls in dynamo, seconds of it, on the first counted FLOP.
+PRELOAD = ("pdebench_hss.trial", "torch._dynamo")
+
 
 class ProcessExecutor(Executor):
     _pool: WorkerPool | None = None
@@ -26,7 +29,7 @@ class ProcessExecutor(Executor):
             )
             for item in work
         ]
-        with WorkerPool(min(self.jobs, len(jobs)), self.threads, preload=("pdebench_hss.trial",)) as self._pool:
+        with WorkerPool(min(self.jobs, len(jobs)), self.threads, PRELOAD) as self._pool:
             for event in self._pool.run(jobs, self.timeout):
                 yield self._translate(event)
 
