@@ -67,7 +67,7 @@ def test_a_file_that_is_no_experiment_is_refused_with_its_place(tmp_path, text, 
 
 
 def test_a_file_that_is_not_there_is_said_so(tmp_path):
-    with pytest.raises(UsageError, match="nowhere.yaml: No such file or directory"):
+    with pytest.raises(UsageError, match=r"nowhere\.yaml: No such file or directory"):
         load_config(tmp_path / "nowhere.yaml", {})
 
 

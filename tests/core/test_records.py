@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 
@@ -14,18 +15,20 @@ from pdebench_hss.records import STATUSES, Record, RecordWarning, Store
 from pdebench_hss.trial import Trial
 
 
+TRIAL = Trial(
+    model="net", model_label="net", model_version="1", model_origin="here 1", hparams={"width": 8},
+    optimizer={"batch": 4, "lr": 1e-3, "lr_min": 1e-5, "weight_decay": 0.0}, task="toy", task_label="toy",
+    task_params={}, task_origin="here 1", data_id="d", data_seed=0, scale="smoke", budget="steps=4", n_train=8,
+    seed=0, device="cpu",
+)  # fmt: skip
+
+
 def make_trial(**changes) -> Trial:
-    plain = dict(
-        model="net", model_label="net", model_version="1", model_origin="here 1", hparams={"width": 8},
-        optimizer={"batch": 4, "lr": 1e-3, "lr_min": 1e-5, "weight_decay": 0.0}, task="toy", task_label="toy",
-        task_params={}, task_origin="here 1", data_id="d", data_seed=0, scale="smoke", budget="steps=4", n_train=8,
-        seed=0, device="cpu",
-    )  # fmt: skip
-    return Trial(**{**plain, **changes})
+    return dataclasses.replace(TRIAL, **changes)
 
 
 def make_record(trial: Trial | None = None, status="ok", **fields) -> Record:
-    trial = trial or make_trial()
+    trial = trial or TRIAL
     return Record(trial.key, trial.to_dict(), status, **fields)
 
 
@@ -247,7 +250,7 @@ def test_a_directory_that_is_not_there_is_an_error_not_an_empty_board(tmp_path):
 
 def test_an_output_directory_that_can_not_be_written_is_found_at_once(tmp_path):
     (tmp_path / "board").write_text("a file is in the way")
-    with pytest.raises(StoreError, match="can't write to .*board.*Choose another --out"):
+    with pytest.raises(StoreError, match=r"can't write to .*board.*Choose another --out"):
         Store(tmp_path / "board").prepare()
 
 

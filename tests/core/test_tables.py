@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
 import math
 import statistics
 from pathlib import Path
@@ -17,20 +18,21 @@ from pdebench_hss.records import Record, Store, missing
 from pdebench_hss.tables import LEADERBOARD_COLUMNS, format_error, leaderboard, results, to_markdown, write_tables
 from pdebench_hss.trial import Trial
 
-DOCUMENTED = (
-    "task,equation,model,scale,budget,n_train,metric,params_real,params_numel,test_err_mean,test_err_std,n_seeds,"
-    "n_expected,rank,skill,fit_seconds,predict_ms,peak_memory_mb,flops_step,status,reason,data_hash,hardware"
-).split(",")
+DOCUMENTED = [
+    *("task", "equation", "model", "scale", "budget", "n_train", "metric", "params_real", "params_numel"),
+    *("test_err_mean", "test_err_std", "n_seeds", "n_expected", "rank", "skill", "fit_seconds", "predict_ms"),
+    *("peak_memory_mb", "flops_step", "status", "reason", "data_hash", "hardware"),
+]
+TRIAL = Trial(
+    model="net", model_label="net", model_version="1", model_origin="here 1", hparams={},
+    optimizer={"batch": 4, "lr": 1e-3, "lr_min": 1e-5, "weight_decay": 0.0}, task="toy", task_label="toy",
+    task_params={}, task_origin="here 1", data_id="d", data_seed=0, scale="smoke", budget="steps=4", n_train=8,
+    seed=0, device="cpu", equation="Toy Eq.", metric="relative_l2",
+)  # fmt: skip
 
 
 def make_trial(model="net", seed=0, **changes) -> Trial:
-    plain = dict(
-        model=model, model_label=model, model_version="1", model_origin="here 1", hparams={},
-        optimizer={"batch": 4, "lr": 1e-3, "lr_min": 1e-5, "weight_decay": 0.0}, task="toy", task_label="toy",
-        task_params={}, task_origin="here 1", data_id="d", data_seed=0, scale="smoke", budget="steps=4", n_train=8,
-        seed=seed, device="cpu", equation="Toy Eq.", metric="relative_l2",
-    )  # fmt: skip
-    return Trial(**{**plain, **changes})
+    return dataclasses.replace(TRIAL, model=model, model_label=model, seed=seed, **changes)
 
 
 def make_record(model="net", error=None, seed=0, status="ok", reason="", sha256="abc", **changes) -> Record:
