@@ -91,5 +91,6 @@ def _field(path: Path, file: h5py.File, name: str, starts: int, size: Scale) -> 
     expected = (starts, snapshots, *size.grid)
     if field.ndim != 4 or field.shape[0] < starts or field.shape[1:] != expected[1:]:
         wanted = f"at least {starts} trajectories: ({starts}+, {', '.join(map(str, expected[1:]))})"
-        raise ValueError(f"{path}: field 't0_fields/{name}': expected {wanted}, found {field.shape}")
+        hint = "The public files fit scale 'paper'."
+        raise ValueError(f"{path}: field 't0_fields/{name}': expected {wanted}, found {field.shape}. {hint}")
     return field
