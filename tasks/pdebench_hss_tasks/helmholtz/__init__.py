@@ -12,7 +12,7 @@ PAPER = Recipe(epochs=1000, batch=64, lr=8e-4, lr_min=1e-5, weight_decay=1e-5)
 
 HELMHOLTZ_2D = TaskSpec(
     name="helmholtz_2d",
-    title="Helmholtz Eq.",
+    title="Helmholtz equation",
     equation="-Lap u - kappa^2 u = f on the periodic unit square",
     dim=2,
     in_channels=1,
@@ -23,7 +23,6 @@ HELMHOLTZ_2D = TaskSpec(
     coarse=f"{HERE}.spectral:coarse",
     coarse_levels=3,
     params={"kappa": 70.0, "drawn": False},
-    chunk=256,
     scales={
         "smoke": Scale(
             grid=(16, 16),

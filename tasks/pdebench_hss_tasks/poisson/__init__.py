@@ -97,7 +97,6 @@ POISSON_2D = TaskSpec(
     coarse_levels=3,
     coords=f"{HERE}.grid:points",
     params={"drawn": False},
-    chunk=256,
     scales={
         "smoke": Scale(grid=(16, 16), train=8, test=4, recipe=SMOKE, options=SMOKE_OPTIONS_2D),
         "small": Scale(grid=(32, 32), train=512, test=128, recipe=SMALL_2D, options=SMALL_OPTIONS_2D),
