@@ -19,7 +19,7 @@ from multiprocessing import get_context
 import numpy as np
 from pdebench_hss_tasks.gray_scott.etdrk4 import BLOCK_POINTS, solve
 from pdebench_hss_tasks.gray_scott.samples import DIFFUSION, PATTERNS
-from pdebench_hss_tasks.gray_scott.starts import start
+from pdebench_hss_tasks.gray_scott.starts import FAMILIES, start
 
 BATCH = 8
 STEPS = 40
@@ -81,7 +81,7 @@ def problem(n: int) -> tuple:
     patch = n / 128
     pairs = list(PATTERNS.values())
     chosen = [pairs[i % len(pairs)] for i in range(BATCH)]
-    fields = np.stack([start(i, *pair, n, patch) for i, pair in enumerate(chosen)])
+    fields = np.stack([start(FAMILIES[i % 2], i, *pair, n, patch) for i, pair in enumerate(chosen)])
     feed, kill = np.array(chosen).T
     return fields, feed, kill, 1.0, STEPS, (DIFFUSION[0] / patch**2, DIFFUSION[1] / patch**2)
 

@@ -20,16 +20,17 @@ import numpy as np
 
 from .spectrum import resample
 
+FAMILIES = ("gaussians", "fourier")
 BUMPS = (10, 100)
 AMPLITUDE = (1.0, 3.0)
 EXPONENT = (150.0, 300.0)
 NOISE_POINTS = 32
 
 
-def start(seed: int, feed: float, kill: float, n: int, patch: float) -> np.ndarray:
-    """(A0, B0), shape (2, n, n): Gaussians for even seeds, Fourier for odd; the pattern moves only Fourier's mean."""
-    rng = np.random.default_rng(seed)
-    return gaussians(rng, n, patch) if seed % 2 == 0 else fourier(rng, feed, kill, n, patch)
+def start(family: str, seed: int, feed: float, kill: float, n: int, patch: float) -> np.ndarray:
+    """(A0, B0), shape (2, n, n). A seed has one start of each family; the pattern moves only Fourier's mean."""
+    rng = np.random.default_rng((seed, FAMILIES.index(family)))
+    return gaussians(rng, n, patch) if family == "gaussians" else fourier(rng, feed, kill, n, patch)
 
 
 def gaussians(rng: np.random.Generator, n: int, patch: float) -> np.ndarray:
