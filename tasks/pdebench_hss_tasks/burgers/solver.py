@@ -10,12 +10,8 @@ Space, h = 1 / m, interior points i = 1 ... m - 1:
 The flux is central and second-order. Being a flux it moves shocks at the right speed, and its advection neither makes
 nor destroys energy, sum_i u_i (F_{i+1/2} - F_{i-1/2}) = 0, so that a grid too coarse for the shocks can't blow up.
 
-Time: diffusion is diagonal in the sine basis and is integrated exactly (an integrating factor); the classical
-Runge-Kutta method of order four does the rest. With amplitudes b, advection N and E = exp(-nu lam dt / 2):
-
-    k1 = N(b)                    k3 = N(E b + dt/2 k2)
-    k2 = N(E (b + dt/2 k1))      k4 = N(E (E b + dt k3))
-    b <- E^2 b + dt/6 (E^2 k1 + 2 E (k2 + k3) + k4)
+Time: diffusion is diagonal in the sine basis and is integrated exactly, advection by the classical Runge-Kutta method
+(see `integrating_factor`).
 
 Step: advection limits it, by the Courant number beta max|u| dt / h. A solution that vanishes at both ends obeys the
 maximum principle and Oleinik's bound u_x <= 1 / (beta t), so beta max|u| <= min(beta max|u(0)|, 1 / t). The step
@@ -31,6 +27,7 @@ import numpy as np
 from scipy.fft import dst
 
 from ..heat.sine import amplitudes, second_difference, values
+from .integrating_factor import step
 
 VISCOSITY = 1e-3
 COURANT = 2.0  # the Runge-Kutta method is stable up to 2.8; at 2 its error is far below that of the differences
@@ -47,7 +44,7 @@ def march(starts: np.ndarray, frames: int, frame: float, beta: float) -> Iterato
         steps = substeps(index * frame, frame, intervals, beta)
         half = np.exp(-rates * frame / steps / 2)
         for _ in range(steps):
-            modes = _step(modes, advect, half, frame / steps)
+            modes = step(modes, advect, half, frame / steps)
         yield values(modes, intervals)
 
 
@@ -76,22 +73,3 @@ def advection(count: int, intervals: int, beta: float) -> Callable[[np.ndarray],
         return change
 
     return advect
-
-
-def _step(modes: np.ndarray, advect: Callable, half: np.ndarray, dt: float) -> np.ndarray:
-    """One step of the integrating-factor Runge-Kutta method; `half` is E."""
-    decayed = half * modes
-    k1 = advect(modes)
-    k1 *= half  # E k1 is all that is needed of it
-    k2 = advect(decayed + dt / 2 * k1)
-    k3 = advect(decayed + dt / 2 * k2)
-    k4 = advect(half * (decayed + dt * k3))
-    k2 += k3
-    k2 *= 2
-    k2 += k1
-    k2 *= dt / 6
-    k2 += decayed
-    k2 *= half  # E (E b + dt/6 (E k1 + 2 (k2 + k3)))
-    k4 *= dt / 6
-    k2 += k4
-    return k2

@@ -3,19 +3,14 @@
     w_t + v . grad w = nu Lap w + q,   v = (psi_y, -psi_x),   -Lap psi = w
     nu = 0.001,   q = 0.1 (sin 2 pi (x + y) + cos 2 pi (x + y))
 
-Space: Fourier. Taking the curl of div (v v) instead of v . grad w needs two transforms each way instead of five,
+Space: Fourier. The curl of div (v v) needs two transforms each way, where v . grad w needs four and one,
 
     v . grad w = (d_xx - d_yy)(v1 v2) + d_xy (v2^2 - v1^2),
 
 and the 2/3 rule (|k_x|, |k_y| < n / 3 in the velocities and in the result) keeps the products free of aliases.
+Modes of the start beyond it only diffuse.
 
-Time: diffusion exactly by an integrating factor, the rest by the classical Runge-Kutta method of order four.
-With E = exp(-nu |2 pi k|^2 dt / 2) and N = q - v . grad w:
-
-    k1 = N(w)                    k3 = N(E w + dt/2 k2)
-    k2 = N(E (w + dt/2 k1))      k4 = N(E (E w + dt k3))
-    w <- E^2 w + dt/6 (E^2 k1 + 2 E (k2 + k3) + k4)
-
+Time: diffusion is integrated exactly, the rest by the classical Runge-Kutta method (see `burgers.integrating_factor`).
 DiffusionPDE's own scheme, Crank-Nicolson with explicit Euler at dt = 1e-4, is in benchmarks/navier_stokes.py.
 """
 
@@ -27,6 +22,7 @@ from collections.abc import Callable
 import numpy as np
 from scipy.fft import irfft2, rfft2
 
+from ..burgers.integrating_factor import step
 from .spectral import squared, wave_numbers
 
 VISCOSITY = 1e-3
@@ -102,25 +98,6 @@ def _march(fields: np.ndarray, dt: float, steps: int, modes: np.ndarray) -> np.n
         block = slice(first, first + BLOCK)
         w = rfft2(np.asarray(fields[block], dtype=np.float64)) * modes
         for _ in range(steps):
-            w = _step(w, change, half, dt)
+            w = step(w, change, half, dt)
         marched[block] = irfft2(w, s=(n, n))
     return marched
-
-
-def _step(w: np.ndarray, change: Callable[[np.ndarray], np.ndarray], half: np.ndarray, dt: float) -> np.ndarray:
-    """One step of the integrating-factor Runge-Kutta method; `half` is E."""
-    k1 = change(w)
-    decayed = half * w
-    k1 *= half  # E k1 is all that is needed of it
-    k2 = change(decayed + dt / 2 * k1)
-    k3 = change(decayed + dt / 2 * k2)
-    k4 = change(half * (decayed + dt * k3))
-    k2 += k3
-    k2 *= 2
-    k2 += k1
-    k2 *= dt / 6
-    k2 += decayed
-    k2 *= half  # E (E w + dt/6 (E k1 + 2 (k2 + k3)))
-    k4 *= dt / 6
-    k2 += k4
-    return k2
