@@ -14,7 +14,6 @@ from pdebench_hss.errors import StoreError
 from pdebench_hss.records import STATUSES, Record, RecordWarning, Store
 from pdebench_hss.trial import Trial
 
-
 TRIAL = Trial(
     model="net", model_label="net", model_version="1", model_origin="here 1", hparams={"width": 8},
     optimizer={"batch": 4, "lr": 1e-3, "lr_min": 1e-5, "weight_decay": 0.0}, task="toy", task_label="toy",
