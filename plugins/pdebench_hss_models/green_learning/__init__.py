@@ -19,7 +19,7 @@ PAIRS_PER_STEP = {"small": {1: 2**13, 2: 2**14}, "smoke": {1: 2**10, 2: 2**10}}
 
 def hparams(task: TaskInfo, scale: str) -> dict[str, Any]:
     points = math.prod(task.grid)
-    pairs = PAIRS_PER_STEP[scale][task.dim] if scale in PAIRS_PER_STEP else points**2
+    pairs = PAIRS_PER_STEP[scale][min(task.dim, 2)] if scale in PAIRS_PER_STEP else points**2
     return {**NETWORK[scale], "targets_per_step": min(points, max(1, pairs // points))}
 
 

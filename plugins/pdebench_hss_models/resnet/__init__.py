@@ -8,26 +8,24 @@ from pdebench_hss import ModelSpec, TaskInfo, hookimpl
 
 # Blocks and width of the paper's tables. Its 2D rows print "depth 4, embedding 64", which has neither 165K nor
 # 1.99M parameters; 4 blocks of width 48 and 12 blocks of width 96 have them (docs/models.md).
-LINE = {"blocks": 12, "width": 48}
-PLANE = {"blocks": 4, "width": 48}
-DYNAMICS = {"blocks": 12, "width": 96}
-PAPER = {
-    "burgers_1d": {"blocks": 12, "width": 150},
-    "gray_scott_forward": DYNAMICS,
-    "gray_scott_inverse": DYNAMICS,
-    "navier_stokes_forward": DYNAMICS,
-    "navier_stokes_inverse": DYNAMICS,
+DYNAMICS = ("gray_scott_forward", "gray_scott_inverse", "navier_stokes_forward", "navier_stokes_inverse")
+BY_NAME = {
+    "paper": {
+        "burgers_1d": {"blocks": 12, "width": 150},
+        **{name: {"blocks": 12, "width": 96} for name in DYNAMICS},
+    },
+    "small": {name: {"blocks": 3, "width": 16} for name in DYNAMICS},
+    "smoke": {},
 }
 BY_DIM = {
-    "paper": {1: LINE, 2: PLANE, 3: {"blocks": 2, "width": 48}},
+    "paper": {1: {"blocks": 12, "width": 48}, 2: {"blocks": 4, "width": 48}, 3: {"blocks": 2, "width": 48}},
     "small": {1: {"blocks": 6, "width": 24}, 2: {"blocks": 4, "width": 16}, 3: {"blocks": 2, "width": 8}},
     "smoke": {dim: {"blocks": 2, "width": 8} for dim in (1, 2, 3)},
 }
 
 
 def hparams(task: TaskInfo, scale: str) -> dict[str, Any]:
-    row = PAPER.get(task.name) if scale == "paper" else None
-    return row or BY_DIM[scale][task.dim]
+    return BY_NAME[scale].get(task.name, BY_DIM[scale][min(task.dim, 3)])
 
 
 def recipe(task: TaskInfo, scale: str) -> dict[str, float]:
