@@ -22,7 +22,7 @@ from .task import NAME, TaskInfo
 RECIPE_KEYS = ("lr", "lr_min", "weight_decay")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class ModelSpec:
     """A model: how to build it, what it may be asked to do, and what turns its size.
 

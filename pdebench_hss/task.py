@@ -81,7 +81,7 @@ class Scale:
             raise ValueError(f"Scale: grid {self.grid} needs at least 2 points along each axis")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)  # a spec is itself: it holds mappings, and can still be a key
 class TaskSpec:
     """One PDE learning problem. Light: everything heavy is a ``"package.module:function"`` reference.
 

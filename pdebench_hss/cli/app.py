@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from .. import __version__
-from . import board, data, doctor, listing, params, run
+from . import board, check, data, doctor, listing, params, run
 
 app = typer.Typer(
     name="pdebench-hss",
@@ -41,6 +41,7 @@ app.command("run")(run.run)
 app.add_typer(listing.app, name="list")
 app.command("show")(listing.show)
 app.command("params")(params.params)
+app.command("check")(check.check)
 app.command("leaderboard")(board.leaderboard)
 app.add_typer(data.app, name="data")
 app.command("doctor")(doctor.doctor)

@@ -1,0 +1,181 @@
+"""`pdebench_hss.testing` passes a good model and catches the mistakes that published code has made."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+from pdebench_hss import ModelSpec, Recipe, Scale, TaskSpec
+from pdebench_hss import testing as contract
+
+
+def make_task() -> TaskSpec:
+    def generate(seeds, size):
+        fields = [torch.randn(2, *size.grid, generator=torch.Generator().manual_seed(seed % 2**31)) for seed in seeds]
+        x = torch.stack(fields).double().numpy()
+        return x, x[:, :1] + x[:, 1:]
+
+    scale = Scale((16,), train=8, test=4, recipe=Recipe(batch=4, steps=4))
+    return TaskSpec(
+        name="sum_1d",
+        title="Sum",
+        equation="y = a + b",
+        dim=1,
+        in_channels=2,
+        out_channels=1,
+        linear=True,
+        generate=generate,
+        scales={"smoke": scale},
+    )
+
+
+TASK = make_task()
+
+
+class Good(nn.Module):
+    def __init__(self, task, width=6):
+        super().__init__()
+        self.first = nn.Conv1d(task.in_channels, width, 3, padding=1)
+        self.last = nn.Conv1d(width, task.out_channels, 1)
+
+    def forward(self, x):
+        return self.last(torch.tanh(self.first(x)))
+
+
+class UnusedBlock(Good):
+    def __init__(self, task, width=6):
+        super().__init__(task, width)
+        self.block = nn.Conv1d(width, width, 1)
+
+    def forward(self, x):
+        self.block(torch.tanh(self.first(x)))
+        return super().forward(x)
+
+
+class MultipliedAway(Good):
+    def __init__(self, task, width=6):
+        super().__init__(task, width)
+        self.extra = nn.Parameter(torch.ones(1))
+
+    def forward(self, x):
+        return super().forward(x) + 0.0 * self.extra
+
+
+class Frozen(Good):
+    """Its first layer is cut off from the gradient."""
+
+    def forward(self, x):
+        return self.last(torch.tanh(self.first(x)).detach())
+
+
+class IgnoresInput(Good):
+    def forward(self, x):
+        return super().forward(torch.ones_like(x))
+
+
+class MixesSamples(Good):
+    def forward(self, x):
+        return super().forward(x) - super().forward(x).mean(dim=0, keepdim=True)
+
+
+class Random(Good):
+    def forward(self, x):
+        return super().forward(x) + 0.1 * torch.randn(x.shape[0], 1, x.shape[-1])
+
+
+class ForgetsState(Good):
+    """A random tensor that it needs is not in its state dict."""
+
+    def __init__(self, task, width=6):
+        super().__init__(task, width)
+        self.shift = torch.randn(1)
+
+    def forward(self, x):
+        return super().forward(x) + self.shift
+
+
+class StaysSingle(Good):
+    def forward(self, x):
+        return super().forward(x).float()
+
+
+class HidesParameters(Good):
+    def __init__(self, task, width=6):
+        super().__init__(task, width)
+        self.hidden = [nn.Parameter(torch.ones(1))]
+
+    def forward(self, x):
+        return super().forward(x) * self.hidden[0]
+
+
+class FixedSize(Good):
+    def __init__(self, task, width=6):
+        super().__init__(task, 6)
+
+
+class WrongShape(Good):
+    def forward(self, x):
+        return super().forward(x)[..., :-1]
+
+
+class CannotLearn(Good):
+    def forward(self, x):
+        return super().forward(x) * 1e-4
+
+
+def broken_promises(network: type[nn.Module]) -> set[str]:
+    spec = ModelSpec(name="subject", title="", build=network, hparams={"width": 6}, size_knob="width")
+    promises = [*contract.TRAINED, contract.size_knob_changes_the_size, contract.learns_four_samples]
+    broken = set()
+    for promise in promises:
+        try:
+            contract.Case(spec, TASK, promise).run()
+        except (contract.ContractError, RuntimeError):
+            broken.add(promise.__name__)
+    return broken
+
+
+def test_a_good_model_keeps_every_promise():
+    assert broken_promises(Good) == set()
+
+
+@pytest.mark.parametrize(
+    ("network", "promise"),
+    [
+        (UnusedBlock, "every_parameter_gets_a_gradient"),
+        (MultipliedAway, "every_parameter_gets_a_gradient"),
+        (Frozen, "every_parameter_gets_a_gradient"),
+        (IgnoresInput, "output_depends_on_the_input"),
+        (MixesSamples, "samples_do_not_mix"),
+        (Random, "deterministic_under_a_seed"),
+        (ForgetsState, "state_dict_round_trips"),
+        (StaysSingle, "moves_dtype_and_device"),
+        (HidesParameters, "honest_parameter_count"),
+        (FixedSize, "size_knob_changes_the_size"),
+        (WrongShape, "shapes"),
+        (CannotLearn, "learns_four_samples"),
+    ],
+)
+def test_a_mistake_is_caught_by_the_promise_it_breaks(network, promise):
+    assert promise in broken_promises(network)
+
+
+def test_the_command_names_the_promise_and_the_parameter(cli, tmp_path):
+    (tmp_path / "bad.py").write_text(
+        "from pdebench_hss import ModelSpec, hookimpl\n"
+        "@hookimpl\ndef pdebench_hss_models():\n"
+        "    return [ModelSpec(name='bad', title='Bad', build='bad_net:Net')]\n"
+    )
+    (tmp_path / "bad_net.py").write_text(
+        "from torch import nn\n"
+        "class Net(nn.Module):\n"
+        "    def __init__(self, task):\n"
+        "        super().__init__()\n"
+        "        self.used, self.idle = nn.Conv1d(1, 1, 1), nn.Conv1d(1, 1, 1)\n"
+        "    def forward(self, x):\n"
+        "        return self.used(x)\n"
+    )
+    done = cli("check", "bad", "--plugin", "bad.py", "--tasks", "poisson_1d")
+    assert done.code == 1
+    assert "every_parameter_gets_a_gradient: no gradient reaches idle.weight, idle.bias" in done.out
