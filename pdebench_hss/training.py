@@ -127,10 +127,16 @@ def cosine(fraction: float, peak: float, minimum: float) -> float:
 
 def mean_squared_error(mask: Tensor | None) -> Callable[[Tensor, Tensor], Tensor]:
     """Over the points inside the domain."""
-    if mask is None:
-        return nn.functional.mse_loss
-    share = mask.double().mean().item()
-    return lambda prediction, target: ((prediction - target) * mask).square().mean() / share
+    share = 1.0 if mask is None else mask.double().mean().item()
+
+    def loss(prediction: Tensor, target: Tensor) -> Tensor:
+        if prediction.shape != target.shape:  # torch would broadcast, and train something else
+            raise ValueError(f"the model's output has shape {tuple(prediction.shape)}, expected {tuple(target.shape)}")
+        if mask is None:
+            return nn.functional.mse_loss(prediction, target)
+        return ((prediction - target) * mask).square().mean() / share
+
+    return loss
 
 
 class BatchOrder:
