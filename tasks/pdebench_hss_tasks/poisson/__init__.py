@@ -72,7 +72,7 @@ POISSON_1D_GRF = replace(
     dataset="poisson_1d_grf",
     title="Poisson Eq. (1D, random field)",
     generate=f"{HERE}.dirichlet:generate_field",
-    params={"length": 0.05},
+    params={"length": 0.01},
     scales={
         "smoke": Scale(grid=(32,), train=8, test=4, recipe=SMOKE, options={"solve": (128,)}),
         "small": Scale(grid=(256,), train=128, test=200, recipe=SMALL_1D, options={"solve": (1024,)}),
@@ -146,7 +146,7 @@ POISSON_2D_GRF = replace(
     dataset="poisson_2d_grf",
     title="Poisson Eq. (2D, random field)",
     generate=f"{HERE}.dirichlet:generate_field",
-    params={"length": 0.05},
+    params={"length": 0.03},
     scales={
         "smoke": Scale(grid=(16, 16), train=8, test=4, recipe=SMOKE, options={"solve": (32, 32)}),
         "small": Scale(grid=(32, 32), train=512, test=128, recipe=SMALL_2D, options={"solve": (64, 64)}),

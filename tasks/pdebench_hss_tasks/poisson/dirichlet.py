@@ -40,7 +40,7 @@ def generate_3d(seeds: Sequence[int], size: Scale, drawn: bool = True) -> Pair:
     return inputs, outputs
 
 
-def generate_field(seeds: Sequence[int], size: Scale, length: float = 0.05) -> Pair:
+def generate_field(seeds: Sequence[int], size: Scale, length: float) -> Pair:
     """f a Gaussian random field with every mode of the models' grid, and u; 1D and 2D."""
     return _pair(forcing.gaussian_field(seeds, size.grid, length), size)
 
