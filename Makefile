@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check
-TASK   ?= poisson_1d
+TASK   ?= gray_scott_inverse
 
 .PHONY: run test lint bench clean
 
