@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 import torch
 from pdebench_hss_models.baselines import COARSE_SOLVER, LINEAR, MEAN, PERSISTENCE
+from pdebench_hss_models.baselines import ridge as ridge_module
 from pdebench_hss_models.baselines.coarse import error_time_curve
-from pdebench_hss_models.baselines.linear import RIDGES, check_memory, choose_ridge, leave_one_out, truncated_svd
+from pdebench_hss_models.baselines.ridge import RIDGES, check_memory, choose_ridge, leave_one_out, truncated_svd
 
 from pdebench_hss import Recipe, Scale, TaskInfo, TaskSpec
 
@@ -127,6 +128,17 @@ def test_linear_maps_physical_zero_to_physical_zero_through_a_shifted_normalisat
     np.testing.assert_allclose(model(zero).numpy() * 0.7 - 1.0, 0.0, atol=1e-13)
 
 
+@pytest.mark.parametrize("shape", [(5, 900), (30, 12), (12, 12)])
+def test_the_truncated_svd_is_the_matrix_and_its_factors_are_orthonormal(shape):
+    x = torch.from_numpy(np.random.default_rng(13).normal(size=shape))
+    x[:, -1] = x[:, 0]  # in the square case one singular value is rounding
+    u, s, v = truncated_svd(x)
+    assert len(s) == np.linalg.matrix_rank(x.numpy())
+    np.testing.assert_allclose(u @ torch.diag(s) @ v.T, x, atol=1e-13)
+    for factor in (u, v):
+        np.testing.assert_allclose(factor.T @ factor, np.eye(len(s)), atol=1e-13)
+
+
 @pytest.mark.parametrize("intercept", [False, True])
 @pytest.mark.parametrize("shape", [(6, 9), (15, 4)], ids=["n < p", "n > p"])
 @pytest.mark.parametrize("ridge", [0.0, 1e-3, 2.0])
@@ -138,9 +150,12 @@ def test_closed_form_leave_one_out_equals_refitting_without_each_sample(shape, r
     xt, yt = torch.from_numpy(x), torch.from_numpy(y)
     if intercept:
         xt, yt = xt - xt.mean(dim=0), yt - yt.mean(dim=0)
-    u, s, _ = truncated_svd(xt)
-    closed = leave_one_out(u, s, yt, torch.tensor(ridge, dtype=torch.float64), intercept)
-    np.testing.assert_allclose(closed, brute, rtol=1e-8, atol=1e-10)
+    np.testing.assert_allclose(all_left_out(xt, yt, ridge, intercept), brute, rtol=1e-8, atol=1e-10)
+
+
+def all_left_out(x, y, ridge, intercept):
+    u, s, _ = truncated_svd(x)
+    return leave_one_out(u, s, y, u.T @ y, torch.tensor(ridge, dtype=x.dtype), intercept, len(x))
 
 
 def predict_without(x, y, i, ridge, intercept):
@@ -173,9 +188,8 @@ def test_a_sample_alone_in_its_direction_is_predicted_as_by_refitting():
     x[:4, :2] = np.random.default_rng(8).normal(size=(4, 2))
     x[4, 5] = 3.0  # nobody else says anything about this direction
     y = np.random.default_rng(9).normal(size=(5, 2))
-    u, s, _ = truncated_svd(torch.from_numpy(x))
     for ridge in (0.0, 0.1):
-        closed = leave_one_out(u, s, torch.from_numpy(y), torch.tensor(ridge, dtype=torch.float64), intercept=False)
+        closed = all_left_out(torch.from_numpy(x), torch.from_numpy(y), ridge, intercept=False)
         brute = np.stack([y[i] - predict_without(x, y, i, ridge, False) for i in range(5)])
         np.testing.assert_allclose(closed, brute, rtol=1e-9, atol=1e-12)
 
@@ -184,6 +198,21 @@ def test_linear_refuses_what_does_not_fit_in_memory_and_says_what_to_do():
     with pytest.raises(MemoryError, match=r"100000 samples .* GiB; use fewer training samples"):
         check_memory(100_000, 10_000_000, 10_000_000)
     check_memory(100, 32**3, 32**3)
+
+
+def test_of_many_samples_an_even_choice_is_left_out(monkeypatch):
+    """The chosen ridge then minimises the error over every third sample, each predicted by all others."""
+    rng = np.random.default_rng(14)
+    x = rng.normal(size=(18, 10))
+    y = x @ rng.normal(size=(10, 4)) * 0.1 + rng.normal(size=(18, 4))
+    monkeypatch.setattr(ridge_module, "MOST_LEFT_OUT", 6)
+    monkeypatch.setattr(ridge_module, "BLOCK", 4)
+    u, s, _ = truncated_svd(torch.from_numpy(x))
+    chosen = float(choose_ridge(u, s, torch.from_numpy(y), intercept=False))
+    candidates = float(s[0]) ** 2 * np.array(RIDGES)
+    some = range(0, 18, 3)
+    errors = [sum(np.sum((y[i] - predict_without(x, y, i, r, False)) ** 2) for i in some) for r in candidates]
+    assert chosen == pytest.approx(candidates[int(np.argmin(errors))])
 
 
 @pytest.mark.parametrize("spec", [MEAN, PERSISTENCE, LINEAR], ids=lambda spec: spec.name)
