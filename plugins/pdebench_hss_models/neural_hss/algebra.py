@@ -13,7 +13,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from .factors import Factors, apply_tree, to_dense
+from .factors import Factors, apply_tree, pair_diagonal, to_dense
 from .tree import check_tree
 
 __all__ = ["Factors", "add", "apply_tree", "from_dense", "inverse", "multiply", "to_dense", "transpose"]
@@ -102,7 +102,7 @@ def multiply(a: Factors, b: Factors) -> Factors:
     vs = [torch.cat([b.D[0].mT @ a.V[0], b.V[0]], -1)]
     s = a.V[0].mT @ b.U[0]  # (nodes, r_A, r_B)
     for i in range(1, a.levels + 1):
-        s = _pair_diagonal(s)  # (nodes / 2, 2 r_A, 2 r_B)
+        s = pair_diagonal(s)  # (nodes / 2, 2 r_A, 2 r_B)
         ds.append(_core(a.D[i], a.D[i] @ s @ b.D[i], b.D[i]))
         if i < a.levels:
             us.append(_bases(a.U[i], a.D[i] @ s @ b.U[i], None, b.U[i]))
@@ -129,7 +129,7 @@ def inverse(a: Factors) -> Factors:
     ds, us, vs = [inner], [-u], [vt.mT]
     s = a.V[0].mT @ u  # (nodes, r, r)
     for i in range(1, a.levels + 1):
-        s = _pair_diagonal(s)
+        s = pair_diagonal(s)
         loop = torch.linalg.inv(torch.eye(s.shape[-1], dtype=s.dtype, device=s.device) + s @ a.D[i])
         ds.append(a.D[i] @ loop)
         if i < a.levels:
@@ -145,13 +145,6 @@ def _check_same_tree(a: Factors, b: Factors) -> None:
         raise ValueError(
             f"HSS matrices of shape {a.shape} with {a.levels} levels and {b.shape} with {b.levels} don't share a tree"
         )
-
-
-def _pair_diagonal(blocks: Tensor) -> Tensor:
-    """Blocks of siblings, ``(2p, i, j)``, on the diagonals of their parents' blocks, ``(p, 2i, 2j)``."""
-    left, right = blocks[0::2], blocks[1::2]
-    zero = torch.zeros_like(left)
-    return torch.cat([torch.cat([left, zero], -1), torch.cat([zero, right], -1)], -2)
 
 
 def _by_child(top: Tensor, bottom: Tensor) -> Tensor:

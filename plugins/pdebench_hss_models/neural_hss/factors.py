@@ -60,6 +60,13 @@ def split_siblings(z: Tensor) -> Tensor:
     return z.unflatten(-1, (2, -1)).flatten(-3, -2)
 
 
+def pair_diagonal(blocks: Tensor) -> Tensor:
+    """Blocks of siblings, ``(2p, i, j)``, on the diagonals of their parents' blocks, ``(p, 2i, 2j)``."""
+    left, right = blocks[0::2], blocks[1::2]
+    zero = torch.zeros_like(left)
+    return torch.cat([torch.cat([left, zero], -1), torch.cat([zero, right], -1)], -2)
+
+
 def apply_tree(factors: Factors, x: Tensor) -> Tensor:
     """A x along the last axis in O(d r): Algorithm 1, up the tree with V, down with D and U.
 

@@ -85,7 +85,7 @@ def recipe(task: TaskInfo, scale: str) -> dict[str, float]:
 
 
 def fit_hparams(task: TaskInfo, scale: str) -> dict[str, Any]:
-    return {"levels": levels_for(task.grid[0], 32), "rank": 4, "sweeps": 20}
+    return {"levels": levels_for(task.grid[0], 8), "rank": 4, "sweeps": 5}
 
 
 def fit_supports(task: TaskInfo) -> str | None:

@@ -27,10 +27,7 @@ def deepest(points: int) -> int:
 def check_tree(points: int, levels: int, rank: int) -> None:
     """Refuse a tree that can't exist."""
     if levels < 0 or levels > deepest(points):
-        raise ValueError(
-            f"levels={levels} is outside 0..{deepest(points)}: {points} points can't be split into {2 ** max(levels, 0)}"
-            " leaves; choose fewer levels"
-        )
+        raise ValueError(f"levels={levels} is outside 0..{deepest(points)}: {points} points fill no more leaves")
     if rank < 1:
         raise ValueError(f"rank={rank} must be at least 1")
 

@@ -1,0 +1,175 @@
+"""`hss_fit`: closed-form fits of HSS matrices against operators that are known exactly."""
+
+from __future__ import annotations
+
+import copy
+from itertools import pairwise
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+from pdebench_hss_models.neural_hss import pdebench_hss_models
+from pdebench_hss_models.neural_hss.factors import to_dense
+from pdebench_hss_models.neural_hss.fit import HSSFit, compress, fit_pairs, shorten, sketch
+from pdebench_hss_models.neural_hss.refine import pseudo_solve, refine
+from torch import Tensor
+
+from pdebench_hss import Recipe, Scale, TaskInfo, TaskSpec
+from pdebench_hss.normalization import Affine, Normalizer
+
+SPEC = next(spec for spec in pdebench_hss_models() if spec.name == "hss_fit")
+POINTS = 128
+
+
+def make_task(points: int = POINTS, dim: int = 1, linear: bool = True, channels=(1, 1)) -> TaskInfo:
+    size = Scale(grid=(points,) * dim, train=8, test=4, recipe=Recipe(batch=4, steps=4))
+    spec = TaskSpec(
+        name="toy", title="Toy", equation="u = f", dim=dim, in_channels=channels[0], out_channels=channels[1],
+        generate="nowhere:generate", scales={"smoke": size}, linear=linear,
+    )  # fmt: skip
+    return spec.info("smoke")
+
+
+def differences(points: int, drift: float = 0.0) -> Tensor:
+    """-u'' + drift u' by second differences: self-adjoint where drift is zero."""
+    off = torch.ones(points - 1, dtype=torch.float64)
+    second = 2 * torch.eye(points, dtype=torch.float64) - torch.diag(off, 1) - torch.diag(off, -1)
+    return second + drift / 2 * (torch.diag(off, 1) - torch.diag(off, -1))
+
+
+GREEN = torch.linalg.inv(differences(POINTS))
+DRIFT = torch.linalg.inv(differences(POINTS, drift=0.1))
+
+
+def gaussian(samples: int, seed: int, points: int = POINTS) -> Tensor:
+    return torch.randn(points, samples, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
+
+
+def relative(prediction: Tensor, target: Tensor) -> float:
+    return (torch.linalg.norm(prediction - target) / torch.linalg.norm(target)).item()
+
+
+def error(operator: Tensor, samples: int, fit=fit_pairs, **options) -> float:
+    """Error on unseen Gaussian samples of a fit to ``samples`` of them."""
+    f = gaussian(samples, 0)
+    options = {"levels": 4, "rank": 2, "sweeps": 5, **options}
+    unseen = gaussian(50, 1)
+    return relative(to_dense(fit(f, operator @ f, **options)) @ unseen, operator @ unseen)
+
+
+@pytest.mark.parametrize("samples", [16, 40, 200])
+def test_a_self_adjoint_operator_is_recovered_from_few_samples(samples: int) -> None:
+    """Eight points per leaf and rank two: a dozen samples determine the Green's function at all 128 points."""
+    assert error(GREEN, samples) < 1e-11
+
+
+def test_least_squares_without_structure_needs_as_many_samples_as_points() -> None:
+    f, unseen = gaussian(40, 0), gaussian(50, 1)
+    minimum_norm = pseudo_solve(f, GREEN @ f, 1e-12)
+    assert relative(minimum_norm @ unseen, GREEN @ unseen) > 0.5
+
+
+def test_an_operator_that_is_not_self_adjoint_is_recovered_from_enough_samples() -> None:
+    assert error(DRIFT, 300) < 1e-11
+    assert error(DRIFT, 60) < 0.3  # and helped by the structure before
+
+
+def test_degenerate_forcing_is_fitted_in_its_own_space() -> None:
+    """Ten sine modes, like poisson_1d: nothing is known outside their span and nothing may blow up there."""
+    x = torch.arange(1, POINTS + 1, dtype=torch.float64) / (POINTS + 1)
+    modes = torch.sin(2 * torch.pi * torch.outer(x, torch.arange(1, 11)))
+    coefficients = torch.rand(10, 50, dtype=torch.float64, generator=torch.Generator().manual_seed(2))
+    f = modes @ coefficients
+    a = to_dense(fit_pairs(f[:, :30], GREEN @ f[:, :30], levels=4, rank=4, sweeps=5))
+    assert relative(a @ f[:, 30:], GREEN @ f[:, 30:]) < 1e-8
+    assert torch.isfinite(a).all()
+
+
+def test_refinement_never_raises_the_residual() -> None:
+    f = gaussian(60, 0)
+    y = DRIFT @ f
+    factors = compress(f, y, levels=3, rank=2, cutoff=1e-12)
+    residuals = [relative(to_dense(factors) @ f, y)]
+    for _ in range(8):
+        factors = refine(factors, f, y, sweeps=1, cutoff=1e-12)
+        residuals.append(relative(to_dense(factors) @ f, y))
+    assert all(after <= before * (1 + 1e-12) for before, after in pairwise(residuals))
+    assert residuals[-1] < 0.5 * residuals[0]
+
+
+def test_sketch_gives_a_symmetric_matrix_for_a_symmetric_operator() -> None:
+    f = gaussian(40, 0)
+    a = to_dense(sketch(f, GREEN @ f, levels=4, rank=2, cutoff=1e-12))
+    assert relative(a.T, a) < 1e-10
+
+
+def test_many_samples_are_shortened_without_changing_the_problem() -> None:
+    f, y = gaussian(500, 0), gaussian(500, 1)
+    short_f, short_y = shorten(f, y)
+    assert short_f.shape[1] <= 2 * POINTS
+    a = gaussian(POINTS, 2)
+    assert torch.linalg.norm(a @ short_f - short_y).item() == pytest.approx(torch.linalg.norm(a @ f - y).item())
+
+
+def make_train(task: TaskInfo, operator: Tensor, samples: int, shift: float = 0.0) -> SimpleNamespace:
+    """Normalised pairs as the core hands them over, with physical = scale * normalised + shift."""
+    units = Normalizer(Affine(np.array([shift]), np.array([2.0])), Affine(np.array([-shift]), np.array([5.0])))
+    f = gaussian(samples, 0, task.grid[0])
+    inputs = ((f - shift) / 2).T[:, None]
+    outputs = ((operator @ f + shift) / 5).T[:, None]
+    return SimpleNamespace(inputs=inputs, outputs=outputs, normalizer=units, task=task)
+
+
+def test_the_model_fits_itself_and_predicts_in_normalised_units() -> None:
+    task = make_task()
+    train = make_train(task, GREEN, 40, shift=0.7)
+    model = SPEC.make(task, SPEC.hparams_for(task))
+    assert isinstance(model, HSSFit)
+    assert model(train.inputs).abs().max() == 0  # before
+    model.fit(train)
+    unseen = make_train(task, GREEN, 60, shift=0.7)
+    assert relative(model(unseen.inputs), unseen.outputs) < 1e-9
+    assert model(unseen.inputs.float()).dtype == torch.float32
+
+
+@pytest.mark.parametrize("points", [8, 30, 45])
+@pytest.mark.parametrize("samples", [1, 2, 5, 64])
+def test_any_size_and_number_of_samples(points: int, samples: int) -> None:
+    task = make_task(points)
+    model = SPEC.make(task, SPEC.hparams_for(task))
+    train = make_train(task, torch.linalg.inv(differences(points)), samples)
+    model.fit(train)
+    prediction = model(train.inputs)
+    assert prediction.shape == train.outputs.shape
+    assert torch.isfinite(prediction).all()
+    if samples == 64:
+        assert relative(prediction, train.outputs) < 1e-9
+
+
+def test_fitting_twice_gives_the_same_numbers() -> None:
+    task = make_task(32)
+    train = make_train(task, torch.linalg.inv(differences(32)), 20)
+    first = SPEC.make(task, SPEC.hparams_for(task))
+    second = copy.deepcopy(first)
+    first.fit(train)
+    torch.manual_seed(99)
+    second.fit(train)
+    assert torch.equal(first(train.inputs), second(train.inputs))
+
+
+def test_a_fitted_model_round_trips_through_its_state() -> None:
+    task = make_task(32)
+    train = make_train(task, torch.linalg.inv(differences(32)), 20, shift=0.3)
+    model, other = (SPEC.make(task, SPEC.hparams_for(task)) for _ in range(2))
+    model.fit(train)
+    other.load_state_dict(model.state_dict())
+    assert torch.equal(model(train.inputs), other(train.inputs))
+
+
+def test_what_it_can_not_do_has_a_reason() -> None:
+    assert SPEC.training_free
+    assert SPEC.unsupported(make_task()) is None
+    assert SPEC.unsupported(make_task(linear=False)) == "needs a linear PDE"
+    assert SPEC.unsupported(make_task(points=8, dim=2)) == "1D only"
+    assert SPEC.unsupported(make_task(channels=(2, 1))) == "needs one input and one output channel"
