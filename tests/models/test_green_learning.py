@@ -96,16 +96,24 @@ def test_points_outside_the_domain_neither_give_nor_get():
 # --- training in chunks and by samples
 
 
-def test_chunks_change_neither_output_nor_gradient(monkeypatch):
+def test_gradients_in_chunks_are_those_of_the_whole_sum(monkeypatch):
     torch.manual_seed(0)
-    task = make_task(grid=(6, 5))
-    model = build(task, targets_per_step=30).double()
+    model = build(make_task(grid=(6, 5)), targets_per_step=30).double()
     f = torch.randn(2, 1, 6, 5, dtype=torch.float64)
-    whole = model(f), gradients(model, f)
+    plain = model.integral(model.points, f.flatten(2) * model.cells).unflatten(2, (6, 5))
+    plain_gradient = torch.autograd.grad(plain.square().sum(), list(model.parameters()))
     monkeypatch.setitem(module.CHUNK, "cpu", 4 * 30 * 8)  # 8 chunks of up to four targets, 30 sources, width 8
-    assert len(model._chunks()) == 8
-    assert torch.allclose(model(f), whole[0], rtol=1e-13)
-    assert torch.allclose(gradients(model, f), whole[1], rtol=1e-11, atol=1e-13)
+    assert len(list(model.chunks())) == 8
+    assert torch.allclose(model(f), plain, rtol=1e-13)
+    expected = torch.cat([g.flatten() for g in plain_gradient])
+    assert torch.allclose(gradients(model, f), expected, rtol=1e-11, atol=1e-13)
+
+
+def test_exact_gradients_also_reach_the_input(monkeypatch):
+    monkeypatch.setitem(module.CHUNK, "cpu", 3 * 6 * 8)
+    model = build(make_task(grid=(6,), channels=(2, 1)), targets_per_step=6).double().eval()
+    f = torch.randn(2, 2, 6, dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(model, f)
 
 
 def test_sampled_targets_give_the_gradient_on_average(monkeypatch):

@@ -21,10 +21,13 @@ Parameters: (2 dim + 1) width + (layers - 1) (width + 1) width + (width + 1) in_
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Any
+
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.utils.checkpoint import checkpoint
+from torch.autograd.function import once_differentiable
 
 from pdebench_hss import TaskInfo
 
@@ -64,7 +67,7 @@ class GreenLearning(nn.Module):
         elif self.training and self.targets_per_step < len(self.points):
             u = self._sampled(weighted)
         else:
-            u = self._exact(weighted)
+            u = ByChunks.apply(self, weighted, *self.green.parameters())
         field = f.new_zeros(len(f), self.channels[0], f[0, 0].numel())  # zero outside the domain
         return field.index_copy(2, self.inside, u).unflatten(2, self.grid)  # (batch, out, *grid)
 
@@ -72,30 +75,21 @@ class GreenLearning(nn.Module):
         rows = rows.unflatten(-1, self.channels)  # (targets, N, out, in)
         return torch.einsum("tjoi,bij->bot", rows, weighted)
 
-    def _chunks(self) -> tuple[Tensor, ...]:
-        """The targets in groups that make hidden tensors of a good size."""
+    def integral(self, targets: Tensor, weighted: Tensor) -> Tensor:
+        return self._integrate(self.green(targets, self.points), weighted)  # (batch, out, targets)
+
+    def chunks(self, *fields: Tensor) -> Iterator[tuple[Tensor, ...]]:
+        """The targets in groups that make hidden tensors of a good size, and the same groups of (batch, out, N)."""
         numbers = CHUNK.get(self.points.device.type, 2**24)
-        return self.points.split(max(1, numbers // (len(self.points) * self.green.first.out_features)))
-
-    def _exact(self, weighted: Tensor) -> Tensor:
-        """All targets with exact gradients; the backward pass holds the hidden layers of one chunk at a time."""
-
-        def integrate(targets: Tensor) -> Tensor:
-            return self._integrate(self.green(targets, self.points), weighted)
-
-        chunks = self._chunks()
-        if len(chunks) == 1:
-            return integrate(self.points)
-        return torch.cat(
-            [checkpoint(integrate, c, use_reentrant=False, preserve_rng_state=False) for c in chunks], dim=2
-        )
+        count = max(1, numbers // (len(self.points) * self.green.first.out_features))
+        return zip(self.points.split(count), *(field.split(count, dim=2) for field in fields))
 
     def _current_rows(self) -> Tensor:
         """G at all pairs for the parameters as they are, computed again only when they have changed."""
         now = tuple((p.data_ptr(), p._version, p.dtype, p.device) for p in self.parameters())
         if self._rows is None or self._rows_of != now:
             with torch.inference_mode(False), torch.no_grad():
-                self._rows = torch.cat([self.green(c, self.points) for c in self._chunks()])
+                self._rows = torch.cat([self.green(targets, self.points) for (targets,) in self.chunks()])
             self._rows_of = now
         return self._rows
 
@@ -112,6 +106,34 @@ class GreenLearning(nn.Module):
         fresh = boosted + (fresh - boosted).detach()  # the value of fresh, count / targets times its gradient
         u = self._integrate(self._rows, weighted)  # (batch, out, N)
         return u.index_copy(2, drawn, self._integrate(fresh, weighted))
+
+
+class ByChunks(torch.autograd.Function):
+    """The integral at chunk after chunk of targets; the backward pass computes and differentiates each chunk again."""
+
+    @staticmethod
+    def forward(ctx: Any, model: GreenLearning, weighted: Tensor, *parameters: Tensor) -> Tensor:
+        ctx.model = model
+        ctx.save_for_backward(weighted, *parameters)
+        u = weighted.new_empty(len(weighted), model.channels[0], len(model.points))  # (batch, out, N)
+        for targets, place in model.chunks(u):
+            place.copy_(model.integral(targets, weighted))
+        return u
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        weighted, *parameters = ctx.saved_tensors
+        leaves = [weighted.detach().requires_grad_(ctx.needs_input_grad[1]), *parameters]
+        wanted = [leaf for leaf in leaves if leaf.requires_grad]
+        sums = [torch.zeros_like(leaf) for leaf in wanted]
+        for targets, part in ctx.model.chunks(grad):
+            with torch.enable_grad():
+                u = ctx.model.integral(targets, leaves[0])
+            for total, term in zip(sums, torch.autograd.grad(u, wanted, part)):
+                total += term
+        remaining = iter(sums)
+        return None, *(next(remaining) if leaf.requires_grad else None for leaf in leaves)
 
 
 class GreenFunction(nn.Module):
