@@ -246,9 +246,13 @@ def coarse_task(**options) -> TaskInfo:
 def test_the_coarse_solver_is_the_tasks_own_in_physical_units_with_the_tasks_parameters():
     inputs = np.random.default_rng(11).normal(size=(4, 1, 6))
     task = coarse_task()
-    assert COARSE_SOLVER.hparams_for(task) == {"level": 2}
     np.testing.assert_array_equal(COARSE_SOLVER.make(task, {"level": 2}).solve(inputs), 3 * inputs / 4)
-    assert COARSE_SOLVER.hparams_for(coarse_task(coarse_levels=1)) == {"level": 1}
+
+
+def test_the_default_level_is_coarser_for_a_march_in_time_and_always_exists():
+    assert COARSE_SOLVER.hparams_for(coarse_task()) == {"level": 1}
+    assert COARSE_SOLVER.hparams_for(coarse_task(evolves=True)) == {"level": 2}
+    assert COARSE_SOLVER.hparams_for(coarse_task(evolves=True, coarse_levels=1)) == {"level": 1}
 
 
 def test_the_coarse_solver_says_what_it_can_not_do():

@@ -22,7 +22,8 @@ def needs_coarse_levels(task: TaskInfo) -> str | None:
 
 
 def coarse_hparams(task: TaskInfo, scale: str) -> dict[str, Any]:
-    return {"level": min(2, task.coarse_levels)}
+    """One coarsening of a solve that is a few milliseconds anyway, two of a solver that marches in time."""
+    return {"level": min(2 if task.evolves else 1, task.coarse_levels)}
 
 
 MEAN = ModelSpec(

@@ -1,7 +1,8 @@
 """The task's own classical solver at a coarser level: what accuracy a few lines of numerics buy, and for how long.
 
-Level 0 is the solver that made the data; each further level is cheaper and worse. The default level 2 costs about as
-much as a network's prediction on most tasks (docs/models.md); `error_time_curve` shows the trade of one for the other.
+Level 0 is the solver that made the data; each further level is cheaper and worse. The default is the level whose cost
+is nearest to a network's prediction: 1 for a single elliptic solve, 2 for a march in time (docs/models.md).
+`error_time_curve` shows the trade of error for time.
 """
 
 from __future__ import annotations
