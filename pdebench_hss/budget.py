@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
 
 from .errors import UsageError, did_you_mean
 
 KINDS = ("epochs", "steps", "seconds", "flops")
-_SUFFIXES = {"k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12, "p": 1e15}
+_SUFFIXES = {"k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "p": 10**15}
 
 
 @dataclass
@@ -43,13 +44,19 @@ class Budget:
         if self.kind == "flops":
             if not flops_step > 0:
                 raise UsageError("a flops budget needs a model whose FLOPs can be counted; use steps= or seconds=")
-            return max(1, int(self.amount // flops_step))
+            return max(1, _affordable_steps(self.amount, flops_step, n_train, batch))
         return None
 
     def fraction(self, spent: Spent, steps: int | None) -> float:
         """The share used, in [0, 1]; training goes on while it is below 1."""
         used = spent.steps / steps if steps is not None else spent.seconds / self.amount
         return min(1.0, used)
+
+
+def _affordable_steps(amount: float, flops_step: float, n_train: int, batch: int) -> int:
+    """Whole epochs, whose last batch may be smaller and cheaper, and then full batches."""
+    epochs, left = divmod(amount, flops_step * n_train / batch)
+    return int(epochs) * math.ceil(n_train / batch) + min(int(left // flops_step), n_train // batch)
 
 
 def parse_budget(text: str) -> Budget:
@@ -69,10 +76,10 @@ def parse_budget(text: str) -> Budget:
 def parse_count(text: str | float, where: str) -> float:
     """A positive number, with k, M, G, T as in 300k."""
     word = str(text).strip()
-    factor = _SUFFIXES.get(word[-1:].lower(), 1.0)
+    factor = _SUFFIXES.get(word[-1:].lower(), 1)
     try:
-        number = float(word[:-1] if factor != 1.0 else word) * factor
-    except ValueError:
+        number = float(Decimal(word[:-1] if factor != 1 else word) * factor)  # decimal, so that 16.115k is 16115
+    except InvalidOperation:
         raise UsageError(f"{where}: {word!r} is not a number (examples: 300, 300k, 1.5M)") from None
     if not (number > 0 and math.isfinite(number)):
         raise UsageError(f"{where}: must be positive, not {word}")

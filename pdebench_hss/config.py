@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,37 @@ from .selection import split
 from .task import SCALES
 
 DEVICES = ("auto", "cpu", "cuda", "mps")
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def _is_names(value: Any) -> bool:
+    return _is_text(value) or (isinstance(value, (list, tuple)) and all(map(_is_text, value)))
+
+
+# What a YAML file may hold under each key. Signs and ranges are checked after it.
+_TYPES: dict[str, tuple[Callable[[Any], bool], str]] = {
+    **dict.fromkeys(("models", "tasks", "plugins"), (_is_names, "a name or a list of names")),
+    **dict.fromkeys(("scale", "budget", "executor", "device", "out", "data_dir"), (_is_text, "text")),
+    **dict.fromkeys(("jobs", "train_size", "data_seed"), (_is_whole, "a whole number")),
+    **dict.fromkeys(("force", "strict_plugins"), (lambda value: isinstance(value, bool), "true or false")),
+    "timeout": (_is_number, "a number of seconds"),
+    "match_params": (lambda value: _is_text(value) or _is_number(value), "a count such as 300k"),
+    "seeds": (
+        lambda value: _is_text(value) or all(map(_is_whole, value if isinstance(value, (list, tuple)) else [value])),
+        "a count (3) or a list of whole numbers (0,7)",
+    ),
+}
 
 
 @dataclass(frozen=True)
@@ -44,6 +75,10 @@ class RunConfig:
     strict_plugins: bool = False
 
     def __post_init__(self) -> None:
+        for name, (fits, expected) in _TYPES.items():
+            value = getattr(self, name)
+            if value is not None and not fits(value):
+                raise UsageError(f"--{name.replace('_', '-')} must be {expected}, not {value!r}")
         if not self.tasks:
             raise UsageError("no task was named; write --tasks NAME, or see: pdebench-hss list tasks")
         if self.scale not in SCALES:
@@ -67,7 +102,12 @@ class RunConfig:
 
     @property
     def params_target(self) -> int | None:
-        return int(parse_count(self.match_params, "--match-params")) if self.match_params is not None else None
+        if self.match_params is None:
+            return None
+        target = int(parse_count(self.match_params, "--match-params"))
+        if target < 1:
+            raise UsageError(f"--match-params must be at least 1, not {self.match_params}")
+        return target
 
     @property
     def n_jobs(self) -> int:

@@ -40,7 +40,7 @@ class Normalizer:
 
 
 def fit_affine(x: np.ndarray, kind: str) -> Affine:
-    """Fit to ``x`` of shape ``(n, channels, *grid)``; a channel that is constantly zero is left as it is."""
+    """Fit to ``x`` of shape ``(n, channels, *grid)``; a channel without spread is not scaled."""
     axes = (0, *range(2, x.ndim))
     shift = np.zeros(x.shape[1])
     if kind == "max":
@@ -54,4 +54,6 @@ def fit_affine(x: np.ndarray, kind: str) -> Affine:
         scale = np.ones(x.shape[1])
     else:
         raise ValueError(f"unknown normalisation {kind!r}")
-    return Affine(shift, np.where(scale > 0, scale, 1.0))
+    # A constant channel has no spread but rounding's, which must not be blown up to 1.
+    noise = 1e-12 * np.abs(x).max(axis=axes)
+    return Affine(shift, np.where(scale > noise, scale, 1.0))

@@ -12,7 +12,7 @@ from typing import Any
 from .budget import parse_budget
 from .config import RunConfig
 from .data import Dataset
-from .errors import PluginError, UsageError
+from .errors import PdebenchError, PluginError, UsageError
 from .model import RECIPE_KEYS, ModelSpec
 from .plugins import Registered, Registry
 from .records import SETTLED, SKIPPED, Record, Store
@@ -62,13 +62,11 @@ def make_plan(config: RunConfig, registry: Registry, store: Store) -> Plan:
     tasks = choose(config.tasks, registry.tasks, "task")
     device = resolve_device(config.device)
     seeds = config.seed_list
-    cells = [
-        _cell(trial, dataset, unsupported, store, config.force)
-        for task, model in itertools.product(tasks, models)
-        for trial, dataset, unsupported in _trials(config, registry, task, model, seeds, device)
-    ]
-    history = _history(store)
-    return Plan(cells, config.n_jobs, history)
+    cells: dict[str, Cell] = {}  # by key: one trial asked for under two labels is one trial
+    for task, model in itertools.product(tasks, models):
+        for trial, dataset, unsupported in _trials(config, registry, task, model, seeds, device):
+            cells.setdefault(trial.key, _cell(trial, dataset, unsupported, store, config.force))
+    return Plan(list(cells.values()), config.n_jobs, _history(store))
 
 
 def _trials(
@@ -79,7 +77,8 @@ def _trials(
     spec = task.spec
     if config.scale not in spec.scales:
         raise UsageError(f"task {spec.name!r} has no scale {config.scale!r}; it has {', '.join(spec.scales)}")
-    params = check_options(task_choice.options, spec.params, f"task {spec.name!r}")
+    chosen = check_options(task_choice.options, spec.params, f"task {spec.name!r}")
+    params = {**spec.params, **chosen}
     info = spec.info(config.scale, params)
     n_train = config.train_size or info.size.train
     if n_train > info.size.train:
@@ -92,7 +91,8 @@ def _trials(
     if config.params_target and not unsupported:
         from .sizing import match_parameters
 
-        hparams = match_parameters(model.spec, info, hparams, config.params_target)
+        target = config.params_target
+        hparams = _ask(model, spec, lambda: match_parameters(model.spec, info, hparams, target))
     budget = config.parsed_budget or info.size.recipe.budget
     for seed in seeds:
         trial = Trial(
@@ -103,7 +103,7 @@ def _trials(
             hparams=hparams,
             optimizer=optimizer,
             task=spec.name,
-            task_label=Choice(spec.name, params).label,
+            task_label=Choice(spec.name, {k: v for k, v in chosen.items() if v != spec.params[k]}).label,
             task_params=params,
             task_origin=str(task.origin),
             data_id=dataset.id,
@@ -114,6 +114,7 @@ def _trials(
             seed=seed,
             device=device,
             params_target=config.params_target,
+            task_digest=spec.digest(),
             equation=spec.title,
             metric=spec.metric,
             training_free=model.spec.training_free,
@@ -142,6 +143,8 @@ def _ask(model: Registered[ModelSpec], task: TaskSpec, question: Any) -> Any:
     """Call a plugin's own function; what it raises is the plugin's fault and is said so."""
     try:
         return question()
+    except PdebenchError:
+        raise
     except Exception as error:
         raise PluginError(
             f"model {model.spec.name!r} ({model.origin}) failed when asked about task {task.name!r}: "

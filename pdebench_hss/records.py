@@ -17,6 +17,8 @@ import dataclasses
 import json
 import math
 import warnings
+import zipfile
+import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -88,6 +90,8 @@ class Record:
     @classmethod
     def from_json(cls, text: str) -> Record:
         content = json.loads(text)
+        if not isinstance(content, dict):
+            raise ValueError(f"expected an object, found {type(content).__name__}")
         if content.pop("schema") != SCHEMA:
             raise ValueError("written by another version of pdebench-hss")
         return cls(**content)
@@ -135,9 +139,12 @@ class Store:
         """Write a record; its arrays first, because the JSON file is what makes it exist."""
         import numpy as np
 
+        samples = self.records_dir / f"{record.key}.npz"
         if record.samples:
-            with replacing(self.records_dir / f"{record.key}.npz") as temporary, temporary.open("wb") as file:
+            with replacing(samples) as temporary, temporary.open("wb") as file:
                 np.savez_compressed(file, **record.samples)  # type: ignore[arg-type]
+        else:
+            samples.unlink(missing_ok=True)  # those of an earlier record under this key
         write_text(self.records_dir / f"{record.key}.json", record.to_json())
         self.checkpoint(record.key).unlink(missing_ok=True)
 
@@ -149,6 +156,10 @@ class Store:
             with np.load(self.records_dir / f"{key}.npz") as arrays:
                 return dict(arrays)
         except FileNotFoundError:
+            return {}
+        except (OSError, ValueError, zipfile.BadZipFile, zlib.error) as error:
+            message = f"the arrays beside record {key} in {self.path} can't be read ({error})"
+            warnings.warn(message, RecordWarning, stacklevel=2)
             return {}
 
     def all(self) -> list[Record]:

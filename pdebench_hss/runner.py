@@ -88,6 +88,7 @@ class Run:
             lock.release()
 
     def _execute(self) -> Outcome:
+        executor = self._executor()
         plan = self.plan()
         self.store.add_to_plan(cell.trial for cell in plan.cells)
         for cell in plan.having(SKIP):
@@ -98,7 +99,6 @@ class Run:
             cell.trial.key: cell.record for cell in plan.having(CACHED, SKIP) if cell.record is not None
         }
         todo = self._with_data(plan, done)
-        executor = self._executor()
         try:
             for event in executor.run(self._work(todo)):
                 if event.kind == "started":

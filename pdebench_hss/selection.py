@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
+import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -107,6 +108,8 @@ def _like(value: Any, default: Any, where: str) -> Any:
         value = float(value) if fits else value
     else:
         fits = isinstance(value, type(default))
+    if isinstance(value, float) and not math.isfinite(value):
+        raise UsageError(f"{where} must be a finite number, not {value!r}")
     if not fits:
         raise UsageError(f"{where} must be {type(default).__name__} (like {default!r}), not {value!r}")
     return value
@@ -126,4 +129,6 @@ def _expand(name: str, known: Sequence[str], kind: str) -> list[str]:
 
 
 def _spell(value: Any) -> str:
+    if value is None:
+        return "null"
     return repr(value) if isinstance(value, float) else str(value)

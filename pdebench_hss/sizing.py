@@ -14,6 +14,7 @@ from .model import ModelSpec
 from .task import TaskInfo
 
 LARGEST_KNOB = 1 << 16
+SCAN = 256  # how far apart two values that a model accepts may be
 
 
 @dataclass(frozen=True)
@@ -60,10 +61,15 @@ def match_parameters(spec: ModelSpec, task: TaskInfo, hparams: Mapping[str, Any]
                 counts[value] = None
         return counts[value]
 
-    low = _first_valid(size, 1)
-    high = low
+    smallest = _first_valid(size, 1)
+    if smallest is None:
+        raise UsageError(f"--match-params: model {spec.name!r}: no size between 1 and {SCAN} can be built")
+    low = high = smallest
     while (size(high) or 0) < target and high < LARGEST_KNOB:
-        low, high = high, _first_valid(size, 2 * high)
+        # Beyond a largest value (modes of a grid, say) nothing can be built: then the answer is below 2 high.
+        low, high = high, _first_valid(size, 2 * high) or 2 * high
+        if size(high) is None:
+            break
     while high - low > 1:
         middle = (low + high) // 2
         probe = next((v for v in range(middle, high) if size(v) is not None), None)
@@ -78,8 +84,5 @@ def match_parameters(spec: ModelSpec, task: TaskInfo, hparams: Mapping[str, Any]
     return {**hparams, knob: best}
 
 
-def _first_valid(size: Callable[[int], int | None], start: int) -> int:
-    for value in range(start, start + 256):
-        if size(value) is not None:
-            return value
-    raise UsageError(f"--match-params: no size between {start} and {start + 255} can be built")
+def _first_valid(size: Callable[[int], int | None], start: int) -> int | None:
+    return next((value for value in range(start, start + SCAN) if size(value) is not None), None)

@@ -24,28 +24,19 @@ from .records import OK, Record, Store
 LEADERBOARD_COLUMNS = [
     *("task", "equation", "model", "scale", "budget", "n_train", "metric", "params_real", "params_numel"),
     *("test_err_mean", "test_err_std", "n_seeds", "n_expected", "rank", "skill", "fit_seconds", "predict_ms"),
-    *("peak_memory_mb", "flops_step", "status", "reason", "data_hash", "hardware", "params_target"),
+    *("peak_memory_mb", "flops_step", "status", "reason", "data_hash", "hardware", "params_target", "data_id"),
+    "device",
 ]
 METRICS = ("test_err", "relative_l2", "trajectory_l2", "rmse", "max_error")
 RESULTS_COLUMNS = [
-    *(
-        "key",
-        "task",
-        "equation",
-        "model",
-        "scale",
-        "budget",
-        "n_train",
-        "seed",
-        "metric",
-        "params_real",
-        "params_numel",
-    ),
+    *("key", "task", "equation", "model", "scale", "budget", "n_train", "seed", "metric"),
+    *("params_real", "params_numel"),
     *METRICS,
     *("steps", "fit_seconds", "predict_ms"),
-    *("peak_memory_mb", "flops_step", "status", "reason", "data_hash", "hardware", "params_target", "training_free"),
+    *("peak_memory_mb", "flops_step", "status", "reason", "data_hash", "hardware", "params_target", "data_id"),
+    *("device", "training_free"),
 ]
-GROUP = ["task", "scale", "budget", "n_train", "params_target"]
+GROUP = ["task", "scale", "budget", "n_train", "params_target", "data_id", "device"]
 
 
 def results(records: Iterable[Record]) -> pd.DataFrame:
@@ -80,6 +71,8 @@ def _row(record: Record) -> dict[str, Any]:
         "data_hash": record.data.get("sha256"),
         "hardware": record.provenance.get("hardware", {}).get("id"),
         "params_target": trial["params_target"],
+        "data_id": trial["data_id"][:12],
+        "device": trial["device"],
         "training_free": trial["training_free"],
     }
 
@@ -130,7 +123,7 @@ def _rank(group: pd.DataFrame) -> pd.DataFrame:
     group = group.assign(rank=errors.rank(method="min").astype("Int64"))
     baseline = errors[group["training_free"]].min()
     if np.isfinite(baseline) and baseline > 0:
-        group["skill"] = 1.0 - group["test_err_mean"] / baseline
+        group["skill"] = 1.0 - errors / baseline
     return group.sort_values(["rank", "model"], na_position="last")
 
 

@@ -20,6 +20,7 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from .hashing import digest
 from .lazy import call_target, check_reference
 
 if TYPE_CHECKING:
@@ -30,6 +31,10 @@ SCALES = ("smoke", "small", "paper")
 NORMALIZATIONS = ("max", "std", "zscore", "none")
 METRICS = ("relative_l2", "trajectory_l2")
 BOUNDARIES = ("dirichlet", "neumann", "periodic", "mixed")
+DECISIVE = (
+    *("normalization", "metric", "periodic", "boundary", "linear", "rollout", "domain"),
+    *("view", "mask", "coords"),
+)
 EMPTY: Mapping[str, Any] = MappingProxyType({})
 
 
@@ -173,6 +178,10 @@ class TaskSpec:
                 raise ValueError(f"{who}: scale {name}: train and test must be multiples of cases={self.cases}")
             if not self.rollout and scale.steps != 1:
                 raise ValueError(f"{who}: scale {name}: steps belong to rollout tasks")
+
+    def digest(self) -> str:
+        """A hash of what, besides the data, can change a result: how fields are scaled, padded and scored."""
+        return digest({name: describe(getattr(self, name)) for name in DECISIVE})[:12]
 
     def info(self, scale: str, params: Mapping[str, Any] = EMPTY) -> TaskInfo:
         """What a model is told when it is built for this task at this scale."""

@@ -11,10 +11,11 @@ The two differ by a constant factor that AdamW ignores but gradient clipping doe
 
 from __future__ import annotations
 
+import hashlib
+import io
 import math
-import pickle
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -39,6 +40,7 @@ CLIP_NORM = 1.0
 CHECKPOINT_SECONDS = 30.0
 EMIT_SECONDS = 0.25
 CURVE_POINTS = 256
+DIGEST_BYTES = hashlib.sha256().digest_size
 
 Emit = Callable[..., None]
 
@@ -253,23 +255,35 @@ def _save(path: Path, module: nn.Module, adamw: torch.optim.Optimizer, state: Ru
         "module": module.state_dict(),
         "optimizer": adamw.state_dict(),
         "rng": torch.get_rng_state(),
+        "cuda_rng": torch.cuda.get_rng_state_all(),
         "spent": asdict(state.spent),
         "curve": asdict(state.curve),
     }
+    blob = io.BytesIO()
+    torch.save(content, blob)
     with replacing(path) as temporary:
-        torch.save(content, temporary)
+        temporary.write_bytes(hashlib.sha256(blob.getbuffer()).digest() + blob.getbuffer())
 
 
 def _restore(path: Path, module: nn.Module, adamw: torch.optim.Optimizer) -> Run | None:
     """Load a checkpoint into module and optimiser; None if there is none that can be read."""
     if not path.exists():
         return None
-    try:
-        content = torch.load(path, weights_only=True, map_location="cpu")
-        module.load_state_dict(content["module"])
-        adamw.load_state_dict(content["optimizer"])
-        torch.set_rng_state(content["rng"])
-        return Run(Spent(**content["spent"]), Curve(**content["curve"]))
-    except (OSError, RuntimeError, KeyError, TypeError, ValueError, EOFError, pickle.UnpicklingError) as error:
-        print(f"checkpoint {path.name} can't be used ({error}); starting from zero")
+    stored = path.read_bytes()
+    found, blob = stored[:DIGEST_BYTES], stored[DIGEST_BYTES:]
+    if hashlib.sha256(blob).digest() != found:  # torch.load does not check what it reads
+        print(f"checkpoint {path.name} can't be used (it is damaged); starting from zero")
         return None
+    content = torch.load(io.BytesIO(blob), weights_only=True, map_location="cpu")
+    if _shapes(content["module"]) != _shapes(module.state_dict()):
+        print(f"checkpoint {path.name} can't be used (it is of another network); starting from zero")
+        return None
+    module.load_state_dict(content["module"])
+    adamw.load_state_dict(content["optimizer"])
+    torch.set_rng_state(content["rng"])
+    torch.cuda.set_rng_state_all(content["cuda_rng"])
+    return Run(Spent(**content["spent"]), Curve(**content["curve"]))
+
+
+def _shapes(state: Mapping[str, Tensor]) -> dict[str, torch.Size]:
+    return {name: tensor.shape for name, tensor in state.items()}

@@ -56,6 +56,7 @@ class Trial:
     seed: int
     device: str
     params_target: int | None = None
+    task_digest: str = ""
     protocol: int = training.PROTOCOL
     equation: str = ""
     metric: str = ""

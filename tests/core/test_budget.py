@@ -49,7 +49,6 @@ def test_counts_may_have_a_suffix(text, number):
     assert parse_count(text, "here") == number
 
 
-# Fails: 1.001 * 1000 is 1000.9999999999999 in floating point, so "1.001k" is not 1001.
 @settings(deadline=None)
 @given(st.integers(1, 99_999))
 def test_a_suffix_does_not_change_a_count_by_rounding(thousandths):
@@ -227,8 +226,6 @@ def test_a_flops_budget_is_spent_up_to_one_step(clock):
     assert 105.0 - 10.0 < run.spent.flops <= 105.0
 
 
-# Fails: steps are counted as if every batch were full, so with five samples in batches of four (every other step
-# costs a quarter) training stops at 62 % of the budget.
 def test_a_flops_budget_is_spent_up_to_one_step_with_ragged_batches(clock):
     run = train(make_network(), make_train(n=5), Budget("flops", 1000.0), flops_step=10.0)
     assert 1000.0 - 10.0 < run.spent.flops <= 1000.0

@@ -95,8 +95,6 @@ def test_bad_values_are_refused_before_anything_starts(options, complaint):
     assert complaint in str(refusal.value)
 
 
-# Fails for all of them: values of a wrong type, as a YAML file can hold, are either accepted or end in an
-# AttributeError instead of one line that names the key.
 @pytest.mark.parametrize(
     ("key", "value"),
     [

@@ -166,7 +166,6 @@ def test_a_wrong_wish_is_refused_before_anything_runs(store, options, complaint)
     assert complaint in str(refusal.value)
 
 
-# Fails: numbers that no key can hold end in "Out of range float values are not JSON compliant".
 @pytest.mark.parametrize("wish", [{"models": "net[lr=nan]"}, {"models": "net[gain=inf]"}, {"tasks": "toy[nu=nan]"}])
 def test_a_number_that_is_not_finite_is_refused_with_its_option(store, wish):
     (text,) = wish.values()
@@ -205,7 +204,6 @@ def test_a_plugin_that_raises_is_named_with_its_origin_and_the_task(store, part)
         assert word in str(refusal.value)
 
 
-# Fails: what a network raises while its size is matched comes through bare, without the model's name.
 def test_a_network_that_raises_while_sizes_are_matched_is_named(store):
     with pytest.raises(PdebenchError, match="model 'net'"):
         plan(store, make_model(build=lambda task, width, gain: broken()), make_task(), match_params=1000)
@@ -260,7 +258,6 @@ def test_a_key_survives_the_way_through_json():
         {"train_size": 8},  # all there are
         {"models": "net[width=8]"},  # the default
         {"models": "net[width=8.0,lr=1e-3]"},
-        # Fails: a task's parameter set to its default is another trial, though the data are the same.
         {"tasks": "toy[nu=0.1]"},
         {"seeds": "0,"},
         {"jobs": 2},
@@ -300,7 +297,6 @@ def test_a_new_version_of_a_plugin_a_model_or_the_data_means_new_trials(store):
     assert key(store, make_model(), make_task(data_version="2")) != base
 
 
-# Fails for all: a task that changes how fields are normalised, scored or padded keeps the keys of its old results.
 @pytest.mark.parametrize("change", [{"normalization": "std"}, {"metric": "trajectory_l2"}, {"boundary": "neumann"}])
 def test_a_task_declared_differently_means_new_trials(store, change):
     assert key(store, make_model(), make_task(**change)) != key(store)
@@ -314,7 +310,6 @@ def test_adding_a_model_or_a_task_changes_nothing_for_the_others(store):
     assert before.items() <= after.items()
 
 
-# Fails: both labels are planned, with one key, and would run side by side into the same record.
 def test_one_trial_asked_for_under_two_labels_runs_once(store):
     todo = plan(store, models="net,net[width=8]").todo
     assert len(todo) == len({cell.trial.key for cell in todo})

@@ -79,7 +79,6 @@ def test_samples_lie_beside_the_record_and_keep_their_precision(store):
     assert store.samples("nobody") == {}
 
 
-# Fails: the arrays of an earlier record stay beside a newer one that has none.
 def test_a_new_record_takes_the_place_of_the_old_one_whole(store):
     store.put(make_record(samples={"error_test_err": np.ones(3)}))
     again = make_record(status="failed", reason="MemoryError")
@@ -174,7 +173,6 @@ def test_a_finished_trial_leaves_no_checkpoint(store):
         '{"schema": 99, "key": "k", "trial": {}, "status": "ok"}',
         '{"schema": 1, "key": "k", "trial": {}, "status": "ok", "surprise": 1}',
         "\x00\x00\x00",
-        # These three fail: a file that holds a bare JSON value ends in an AttributeError.
         "null",
         "3",
         '"ok"',

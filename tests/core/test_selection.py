@@ -31,7 +31,6 @@ def test_a_label_typed_again_is_the_same_choice(name, options):
     assert {key: type(value) for key, value in again.options.items()} == {k: type(v) for k, v in options.items()}
 
 
-# Fails: None is spelled "None" in the label, which reads back as the string 'None'.
 @pytest.mark.parametrize("typed", ["fno[modes=null]", "fno[modes=~]"])
 def test_a_label_with_nothing_as_its_value_typed_again_is_the_same_choice(typed):
     (choice,) = choose(typed, KNOWN, "model")

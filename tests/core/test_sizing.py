@@ -95,7 +95,6 @@ def test_the_closest_reachable_count_is_found(a, b, c, divisor, offset, target):
     assert found == {"width": closest(count, valid, target), "depth": 3}
 
 
-# Fails: when a doubling leaves the range the model accepts, it is an error instead of the largest size there is.
 @settings(deadline=None)
 @given(largest=st.integers(1, 100), target=st.integers(1, 2000))
 def test_a_knob_with_a_largest_value_is_turned_no_further(largest, target):

@@ -164,7 +164,6 @@ def test_without_a_baseline_there_is_no_skill():
         {"budget": "steps=8"},
         {"n_train": 4},
         {"params_target": 300_000},
-        # Fails: boards of two datasets (--data-seed) are ranked against, and averaged with, each other.
         {"data_seed": 1, "data_id": "e", "sha256": "def"},
     ],
 )

@@ -315,7 +315,6 @@ def test_a_checkpoint_cut_short_means_starting_from_zero(tmp_path, capsys, share
         b"not a checkpoint",
         b"\x00" * 1000,
         b"PK\x03\x04",
-        # These two fail: torch.load ends in an IndexError and a struct.error, which nobody catches.
         b"\x80\x02R.",
         b"\x80\x02J\x01",
     ],
@@ -326,7 +325,6 @@ def test_a_file_that_is_no_checkpoint_means_starting_from_zero(tmp_path, capsys,
     assert_starts_from_zero(path, capsys)
 
 
-# Fails: torch.load does not check what it reads, so training silently goes on from wrong numbers, or crashes.
 def test_a_flipped_bit_in_a_checkpoint_never_changes_a_result(tmp_path):
     """It is either noticed, and training starts from zero, or it is in a place that means nothing."""
     path = tmp_path / "state.pt"
@@ -341,7 +339,6 @@ def test_a_flipped_bit_in_a_checkpoint_never_changes_a_result(tmp_path):
         assert (run.curve, run.spent.steps) == (expected.curve, expected.spent.steps)
 
 
-# Fails: the layers that fit are loaded before the one that doesn't is noticed.
 def test_a_checkpoint_of_another_network_means_starting_from_zero(tmp_path, capsys):
     path = tmp_path / "state.pt"
     torch.manual_seed(2)
