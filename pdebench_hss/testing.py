@@ -159,11 +159,13 @@ def every_parameter_gets_a_gradient(subject: Subject) -> None:
     parameters = dict(model.named_parameters())
     _demand(bool(parameters), "the model has no parameters, and neither fit() nor solve()")
     optimizer = torch.optim.AdamW(parameters.values(), lr=1e-3)
-    pairs = subject.pairs()
+    x, y = subject.pairs().inputs[:4], subject.pairs().outputs[:4]
+    noise = torch.randn(x.shape, generator=torch.Generator().manual_seed(SEED))
     silent = set(parameters)
-    for _ in range(4):
+    # Noise as well, because data with a symmetry (mean-free, say) can hide a parameter that matters elsewhere.
+    for inputs in (x, noise, x, noise):
         optimizer.zero_grad(set_to_none=True)
-        training.mean_squared_error(None)(model(pairs.inputs[:4]), pairs.outputs[:4]).backward()
+        training.mean_squared_error(None)(model(inputs), y).backward()
         for name, parameter in parameters.items():
             if parameter.grad is not None and bool((parameter.grad != 0).any()):
                 silent.discard(name)

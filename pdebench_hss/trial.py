@@ -165,6 +165,8 @@ def _run(trial: Trial, context: Context, registry: Registry, progress: _Progress
     count = count_parameters(model)
     progress.parameters = {"real": count.real, "numel": count.numel, "target": trial.params_target}
 
+    if _is_closed_form(model):
+        device = torch.device("cpu")  # such a model is fitted, and so predicts, where its arrays are
     start = time.perf_counter()
     normalizer = _fit(model, samples, trial, context, device, progress, emit)
     progress.seconds.setdefault("fit", time.perf_counter() - start)
@@ -181,6 +183,10 @@ def _run(trial: Trial, context: Context, registry: Registry, progress: _Progress
     progress.predict_ms = 1e3 * progress.seconds["predict"] / len(samples.test.inputs)
 
 
+def _is_closed_form(model: Any) -> bool:
+    return hasattr(model, "fit") or hasattr(model, "solve")
+
+
 def _fit(
     model: Any,
     samples: data.TaskData,
@@ -191,9 +197,8 @@ def _fit(
     emit: Emit,
 ) -> training.Normalizer:
     """Let a closed form fit itself in float64, train anything else in float32; returns the normaliser used."""
-    closed_form = hasattr(model, "fit") or hasattr(model, "solve")
-    train: TrainSet = training.prepare(samples, torch.float64 if closed_form else torch.float32)
-    if closed_form:
+    train: TrainSet = training.prepare(samples, torch.float64 if _is_closed_form(model) else torch.float32)
+    if _is_closed_form(model):
         if hasattr(model, "fit"):
             model.fit(train)
         return train.normalizer
