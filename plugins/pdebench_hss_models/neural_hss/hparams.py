@@ -65,21 +65,18 @@ def defaults(task: TaskInfo) -> dict[str, Any]:
     best with little around the HSS structure, nonlinear ones with full-rank ends, as the paper says of Burgers'.
     """
     points = max(task.grid)
+    single = task.in_channels == task.out_channels == 1
+    tree = {"levels": levels_for(min(task.grid), leaf={1: 32, 2: 16}.get(task.dim, 8)), "outer_rank": 1, "embed": 0}
     if task.dim == 1 and task.linear:
-        shape = {"rank": 4, "outer_rank": 1, "layers": 3, "lift": "hss", "projection": "hss"}
-    elif task.dim == 1:
-        ends = "dense" if points <= 512 else "hss"  # a full-rank end has embed x points numbers
-        shape = {"rank": 16, "outer_rank": 1, "layers": 3, "lift": ends, "projection": ends}
-    elif task.linear and task.in_channels == task.out_channels == 1:
-        terms = 32 if task.dim == 2 else 16 if points <= 64 else 4  # their outputs are all in memory at once
-        shape = {"rank": 8, "outer_rank": terms, "layers": 1, "lift": "none", "projection": "none"}
-    else:
-        shape = {"rank": 8, "outer_rank": 8, "layers": 2, "lift": "dense", "projection": "dense"}
-    return {
-        "levels": levels_for(min(task.grid), leaf={1: 32, 2: 16}.get(task.dim, 8)),
-        **shape,
-        "embed": 2 * points if task.dim == 1 and not task.linear else 0,
-    }
+        return {**tree, "rank": 4, "layers": 3, "lift": "hss", "projection": "hss"}
+    if task.dim == 1:  # the proportions of the paper's Burgers row, as long as full-rank ends are affordable
+        wide = {"embed": 4 * points, "lift": "dense", "projection": "dense"}
+        slim = {"lift": "hss", "projection": "hss"}
+        return {**tree, "rank": min(32, max(2, points // 4)), "layers": 4, **(wide if points <= 512 else slim)}
+    if task.linear and single:
+        terms = 32 if task.dim == 2 else 16 if points <= 64 else 4  # all terms are in memory at once
+        return {**tree, "rank": 8, "outer_rank": terms, "layers": 1, "lift": "none", "projection": "none"}
+    return {**tree, "rank": 8, "outer_rank": 8, "layers": 2, "lift": "dense", "projection": "dense"}
 
 
 def recipe(task: TaskInfo, scale: str) -> dict[str, float]:
