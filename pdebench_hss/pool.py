@@ -94,6 +94,10 @@ class WorkerPool:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Kill what still runs and end the workers."""
         for worker in self._workers:
             worker.signal_child(signal.SIGKILL)
             worker.close()

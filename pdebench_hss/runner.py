@@ -115,6 +115,8 @@ class Run:
             raise RunInterrupted(
                 f"stopped. {ended} of {len(todo)} trials done and kept; run the same command to go on."
             ) from None
+        finally:
+            executor.close()
         board, paths = tables.write_tables(self.store)
         return Outcome(plan, [done[cell.trial.key] for cell in plan.cells], board, paths)
 

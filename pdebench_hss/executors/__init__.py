@@ -56,3 +56,7 @@ class Executor(ABC):
     def stop(self) -> Iterator[TrialEvent]:
         """After an interrupt: let what runs save its state, and yield what finished meanwhile."""
         yield from ()
+
+    def close(self) -> None:
+        """At the end, however the run ended: leave no process behind."""
+        return None

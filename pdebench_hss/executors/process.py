@@ -29,9 +29,10 @@ class ProcessExecutor(Executor):
             )
             for item in work
         ]
-        with WorkerPool(min(self.jobs, len(jobs)), self.threads, PRELOAD) as self._pool:
-            for event in self._pool.run(jobs, self.timeout):
-                yield self._translate(event)
+        # Not in a `with`: an interrupt must leave the trials running until `stop` has asked them to save their state.
+        self._pool = WorkerPool(min(self.jobs, len(jobs)), self.threads, PRELOAD)
+        for event in self._pool.run(jobs, self.timeout):
+            yield self._translate(event)
 
     def stop(self) -> Iterator[TrialEvent]:
         if self._pool is not None:
@@ -40,6 +41,10 @@ class ProcessExecutor(Executor):
                 # What was told to stop is not a result: it goes on next time from its checkpoint.
                 if event.kind == "done":
                     yield translated
+
+    def close(self) -> None:
+        if self._pool is not None:
+            self._pool.close()
 
     def _translate(self, event: Event) -> TrialEvent:
         trial = self._trials[event.job.id]
