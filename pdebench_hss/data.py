@@ -10,6 +10,7 @@ from __future__ import annotations
 import collections
 import os
 import shutil
+import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -31,6 +32,7 @@ from .pool import Event, WorkerPool
 from .task import Scale, TaskInfo, TaskSpec, describe
 from .worker import Failure, Job
 
+SMALLEST_PART = 8  # samples: a process of its own for less is not worth its start
 PART_BYTES = 32 << 20
 PUBLIC_SUFFIXES = {".h5", ".hdf5", ".mat", ".nc"}
 Progress = Callable[[int, int], None]
@@ -54,6 +56,7 @@ class TaskData:
     train: Split
     test: Split
     sha256: str
+    seconds_per_sample: float | None = None
 
 
 @dataclass(frozen=True)
@@ -129,7 +132,7 @@ def load(dataset: Dataset, n_train: int | None = None) -> TaskData:
             arrays = call_target(dataset.spec.view)(*arrays)
         _check_shapes(task, *arrays)
         splits[split] = Split(*arrays)
-    return TaskData(task, splits["train"], splits["test"], header.sha256)
+    return TaskData(task, splits["train"], splits["test"], header.sha256, header.seconds_per_sample)
 
 
 def existing(dataset: Dataset) -> datafile.Header | None:
@@ -174,11 +177,13 @@ def _generate(dataset: Dataset, jobs: int, plugin_files: Sequence[str], progress
     progress(done, total)
     reference = _reference(dataset, plugin_files)
     work = [Job(p.name, "pdebench_hss.data:make_part", {"reference": reference, "part": p}) for p in todo]
-    for event in _in_workers(dataset, work, jobs):
-        done += len(parts[event.job.id])
-        progress(done, total)
-    # HDF5 may crash, and not only raise, when the disk is full: so the file, too, is written in a worker.
-    collections.deque(_in_workers(dataset, [Job("file", "pdebench_hss.data:assemble", {"reference": reference})]), 0)
+    with _workers(dataset, min(jobs, len(work))) as pool:
+        for event in _run_jobs(pool, dataset, work):
+            done += len(parts[event.job.id])
+            progress(done, total)
+        # HDF5 may crash, and not only raise, when the disk is full: so the file, too, is written in a worker.
+        job = Job("file", "pdebench_hss.data:assemble", {"reference": reference})
+        collections.deque(_run_jobs(pool, dataset, [job]), 0)
     shutil.rmtree(folder)
 
 
@@ -186,19 +191,25 @@ def _import(dataset: Dataset, plugin_files: Sequence[str]) -> None:
     if dataset.spec.read is None:
         raise UsageError(f"--data-dir: task {dataset.spec.name!r} has no reader for public files; leave it out")
     job = Job("import", "pdebench_hss.data:import_files", {"reference": _reference(dataset, plugin_files)})
-    collections.deque(_in_workers(dataset, [job]), 0)
+    with _workers(dataset, 1) as pool:
+        collections.deque(_run_jobs(pool, dataset, [job]), 0)
 
 
-def _in_workers(dataset: Dataset, jobs: Sequence[Job], processes: int = 1) -> Iterator[Event]:
+def _workers(dataset: Dataset, processes: int) -> WorkerPool:
+    generate = dataset.spec.generate
+    module = generate.partition(":")[0] if isinstance(generate, str) else generate.__module__
+    return WorkerPool(processes, preload=("pdebench_hss.data", module))  # or every job would import scipy by itself
+
+
+def _run_jobs(pool: WorkerPool, dataset: Dataset, jobs: Sequence[Job]) -> Iterator[Event]:
     """Run jobs in processes of their own; yields each that is done, raises for the first that isn't."""
-    with WorkerPool(min(processes, len(jobs)), preload=("pdebench_hss.data",)) as pool:
-        for event in pool.run(jobs):
-            if event.kind == "done":
-                yield event
-            elif event.kind == "failed":
-                raise _generator_error(dataset, event.value)
-            elif event.kind == "crashed":
-                raise DataError(f"task {dataset.spec.name!r}: the process that made its data died ({event.value})")
+    for event in pool.run(jobs):
+        if event.kind == "done":
+            yield event
+        elif event.kind == "failed":
+            raise _generator_error(dataset, event.value)
+        elif event.kind == "crashed":
+            raise DataError(f"task {dataset.spec.name!r}: the process that made its data died ({event.value})")
 
 
 def _reference(dataset: Dataset, plugin_files: Sequence[str]) -> dict[str, Any]:
@@ -249,7 +260,7 @@ def _parts(dataset: Dataset) -> Iterator[Part]:
     spec, size = dataset.spec, dataset.size
     for split, count in (("train", size.train), ("test", size.test)):
         sample_bytes = _sample_bytes(dataset)
-        step = spec.chunk or max(1, min(PART_BYTES // sample_bytes, -(-count // 4)))
+        step = spec.chunk or max(1, min(PART_BYTES // sample_bytes, max(SMALLEST_PART, -(-count // 4))))
         step = -(-step // spec.cases) * spec.cases
         for start in range(0, count, step):
             yield Part(split, start, min(start + step, count))
@@ -263,7 +274,9 @@ def make_part(emit: Any, reference: dict[str, Any], part: Part) -> None:
     if spec.cases > 1:
         keywords["cases"] = np.arange(part.start, part.stop) % spec.cases
     seeds = dataset.seeds(part.split, part.start, part.stop)
+    start = time.perf_counter()
     inputs, outputs = call_target(spec.generate)(seeds, dataset.size, **keywords)
+    seconds = time.perf_counter() - start
     for name, array in (("inputs", inputs), ("outputs", outputs)):
         if len(array) != len(seeds):
             raise DataError(f"task {task!r}: generate returned {len(array)} {name} for {len(seeds)} seeds")
@@ -274,7 +287,8 @@ def make_part(emit: Any, reference: dict[str, Any], part: Part) -> None:
     if spec.view is None:
         _check_shapes(spec.info(dataset.scale, dataset.params), inputs, outputs)
     with replacing(_parts_dir(dataset) / part.name) as temporary, temporary.open("wb") as file:
-        np.savez(file, inputs=np.asarray(inputs, spec.dtype), outputs=np.asarray(outputs, spec.dtype))
+        inputs, outputs = np.asarray(inputs, spec.dtype), np.asarray(outputs, spec.dtype)
+        np.savez(file, inputs=inputs, outputs=outputs, seconds=np.float64(seconds))
 
 
 def assemble(emit: Any, reference: dict[str, Any]) -> None:
@@ -288,7 +302,11 @@ def assemble(emit: Any, reference: dict[str, Any]) -> None:
                 with np.load(folder / part.name) as arrays:
                     yield arrays["inputs"], arrays["outputs"]
 
-    _write(dataset, stream)
+    seconds = 0.0
+    for part in _parts(dataset):
+        with np.load(folder / part.name) as arrays:
+            seconds += float(arrays["seconds"])
+    _write(dataset, stream, seconds / (dataset.size.train + dataset.size.test))
 
 
 def import_files(emit: Any, reference: dict[str, Any]) -> None:
@@ -303,9 +321,9 @@ def import_files(emit: Any, reference: dict[str, Any]) -> None:
     _write(dataset, lambda split: [splits[split]])
 
 
-def _write(dataset: Dataset, parts: Callable[[str], Any]) -> None:
+def _write(dataset: Dataset, parts: Callable[[str], Any], seconds_per_sample: float | None = None) -> None:
     try:
-        datafile.write(dataset.path, dataset.recipe, dataset.spec.dtype, parts)
+        datafile.write(dataset.path, dataset.recipe, dataset.spec.dtype, parts, seconds_per_sample)
     except (OSError, RuntimeError) as error:
         raise DataError(
             f"can't write {dataset.path}: {error}. Free space or set PDEBENCH_HSS_CACHE to another place."

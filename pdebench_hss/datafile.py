@@ -1,9 +1,9 @@
 """The dataset file: HDF5 with ``train/inputs``, ``train/outputs``, ``test/inputs``, ``test/outputs``.
 
 Root attributes: ``recipe`` (JSON: everything that determined the content), ``id`` (its hash), ``sha256`` (of the
-content), ``moments`` (JSON), ``format``. A file counts only if its content still has the hash it was written with; that
-check is remembered beside the file (``.ok``: size, modification time and hash), so it is made once per change, not once
-per trial.
+content), ``moments`` (JSON), ``format``, and ``seconds_per_sample`` (of one core, where the content was generated). A
+file counts only if its content still has the hash it was written with; that check is remembered beside the file
+(``.ok``: size, modification time and hash), so it is made once per change, not once per trial.
 """
 
 from __future__ import annotations
@@ -39,9 +39,16 @@ class Header:
     sha256: str
     moments: dict[str, Any]
     shapes: dict[str, tuple[int, ...]]
+    seconds_per_sample: float | None = None
 
 
-def write(path: Path, recipe: Mapping[str, Any], dtype: str, parts: Callable[[str], Iterable[tuple[Any, Any]]]) -> str:
+def write(
+    path: Path,
+    recipe: Mapping[str, Any],
+    dtype: str,
+    parts: Callable[[str], Iterable[tuple[Any, Any]]],
+    seconds_per_sample: float | None = None,
+) -> str:
     """Stream ``parts(split)``, pairs of input and output blocks, into a new file; returns its content hash."""
     with replacing(path) as temporary, h5py.File(temporary, "w") as file:
         for split in SPLITS:
@@ -52,6 +59,8 @@ def write(path: Path, recipe: Mapping[str, Any], dtype: str, parts: Callable[[st
         file.attrs["id"] = digest(recipe)
         file.attrs["moments"] = json.dumps(_moments(file), sort_keys=True)
         file.attrs["sha256"] = sha256
+        if seconds_per_sample is not None:
+            file.attrs["seconds_per_sample"] = seconds_per_sample
     _remember(path, sha256)
     return sha256
 
@@ -115,7 +124,9 @@ def read_header(path: Path) -> Header:
                 raise CorruptData(f"format {file.attrs.get('format')!r}, expected {FORMAT}")
             shapes = {name: tuple(dataset.shape) for name, dataset in _datasets(file)}
             recipe, moments = json.loads(file.attrs["recipe"]), json.loads(file.attrs["moments"])
-            return Header(path, recipe, str(file.attrs["id"]), str(file.attrs["sha256"]), moments, shapes)
+            seconds = file.attrs.get("seconds_per_sample")
+            known = float(seconds) if seconds is not None else None
+            return Header(path, recipe, str(file.attrs["id"]), str(file.attrs["sha256"]), moments, shapes, known)
     except (OSError, KeyError, ValueError, RuntimeError) as error:
         raise CorruptData(str(error).splitlines()[0] if str(error) else type(error).__name__) from None
 
