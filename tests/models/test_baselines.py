@@ -9,7 +9,6 @@ import pytest
 import torch
 from pdebench_hss_models.baselines import COARSE_SOLVER, LINEAR, MEAN, PERSISTENCE
 from pdebench_hss_models.baselines import ridge as ridge_module
-from pdebench_hss_models.baselines.coarse import error_time_curve
 from pdebench_hss_models.baselines.ridge import RIDGES, check_memory, choose_ridge, leave_one_out, truncated_svd
 
 from pdebench_hss import Recipe, Scale, TaskInfo, TaskSpec
@@ -260,11 +259,3 @@ def test_the_coarse_solver_says_what_it_can_not_do():
     assert COARSE_SOLVER.unsupported(coarse_task()) is None
     with pytest.raises(ValueError, match=r"level=4, but task 'toy' has levels 0 to 3"):
         COARSE_SOLVER.make(coarse_task(), {"level": 4})
-
-
-def test_the_error_time_curve_has_every_level():
-    inputs = np.random.default_rng(12).normal(size=(4, 1, 6))
-    curve = error_time_curve(coarse_task(), inputs, 3 * inputs, repeats=1)
-    assert [level for level, _, _ in curve] == [0, 1, 2, 3]
-    np.testing.assert_allclose([error for _, error, _ in curve], [0, 0.5, 0.75, 0.875], atol=1e-15)
-    assert all(seconds > 0 for _, _, seconds in curve)

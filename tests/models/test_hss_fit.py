@@ -147,6 +147,14 @@ def test_any_size_and_number_of_samples(points: int, samples: int) -> None:
         assert relative(prediction, train.outputs) < 1e-9
 
 
+def test_a_rank_above_the_leaf_size_is_harmless() -> None:
+    task = make_task(32)
+    model = SPEC.make(task, {"levels": 3, "rank": 6, "sweeps": 5})  # leaves of four points
+    train = make_train(task, torch.linalg.inv(differences(32)), 50)
+    model.fit(train)
+    assert relative(model(train.inputs), train.outputs) < 1e-9
+
+
 def test_fitting_twice_gives_the_same_numbers() -> None:
     task = make_task(32)
     train = make_train(task, torch.linalg.inv(differences(32)), 20)

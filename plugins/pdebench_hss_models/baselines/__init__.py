@@ -21,9 +21,21 @@ def needs_coarse_levels(task: TaskInfo) -> str | None:
     return None if task.coarse_levels > 0 else "the task has no coarse solver"
 
 
+# The most accurate level that costs no more than the median network, measured by benchmarks/coarse_levels.py. It is
+# written down, not measured in each trial: a level that depended on the moment's load would make another result.
+LEVELS = {
+    "heat_1d": 1,
+    "burgers_1d": 3,
+    "gray_scott_forward": 3,
+    "navier_stokes_forward": 1,
+    "navier_stokes_inverse": 1,
+}
+
+
 def coarse_hparams(task: TaskInfo, scale: str) -> dict[str, Any]:
-    """One coarsening of a solve that is a few milliseconds anyway, two of a solver that marches in time."""
-    return {"level": min(2 if task.evolves else 1, task.coarse_levels)}
+    """Tasks not in the list get one coarsening of a single solve, or two of a march in time."""
+    default = 2 if task.evolves else 1
+    return {"level": min(LEVELS.get(task.name, default), task.coarse_levels)}
 
 
 MEAN = ModelSpec(

@@ -7,7 +7,7 @@ from typing import Any
 from pdebench_hss import ModelSpec, TaskInfo, hookimpl
 
 ATTENTION = {"depth": 1, "heads": 1, "head_dim": 8, "kernel_multiplier": 1}
-WIDTH = {"paper": 384, "small": 32, "smoke": 8}
+WIDTH = {"paper": 384, "small": 24, "smoke": 8}
 # At scale small these have four times the points of the others.
 DYNAMICS = ("gray_scott_forward", "gray_scott_inverse", "navier_stokes_forward", "navier_stokes_inverse")
 

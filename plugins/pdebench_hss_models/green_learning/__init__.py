@@ -14,7 +14,7 @@ NETWORK = {
     "smoke": {"layers": 2, "width": 8},
 }
 # Pairs of points that a training step may look at, by dimension; the paper looks at all of them.
-PAIRS_PER_STEP = {"small": {1: 2**13, 2: 2**14}, "smoke": {1: 2**10, 2: 2**10}}
+PAIRS_PER_STEP = {"small": {1: 2**12, 2: 2**13}, "smoke": {1: 2**10, 2: 2**10}}
 
 
 def hparams(task: TaskInfo, scale: str) -> dict[str, Any]:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+from pdebench_hss.citations import NEURAL_HSS
 from pdebench_hss.hookspecs import hookimpl
 from pdebench_hss.model import ModelSpec
 
 from .hparams import fit_hparams, fit_supports, hparams, recipe
-
-CITATION = "P. Sittoni, E. Zangrando, A. A. Casulli, N. Guglielmi, F. Tudisco: Neural-HSS (2026)"
 
 
 @hookimpl
@@ -20,7 +19,8 @@ def pdebench_hss_models() -> list[ModelSpec]:
             hparams=hparams,
             size_knob="rank",
             recipe=recipe,
-            citation=CITATION,
+            version="2",  # products in another order than in 1: other rounding
+            citation=NEURAL_HSS,
             description="HSS layers in telescopic storage with learnable LeakyReLU slopes; 1D, 2D, 3D.",
         ),
         ModelSpec(
@@ -34,3 +34,8 @@ def pdebench_hss_models() -> list[ModelSpec]:
             description="One HSS matrix fitted to (input, output) pairs by alternating least squares.",
         ),
     ]
+
+
+@hookimpl
+def pdebench_hss_benches() -> dict[str, str]:
+    return {"layers": "pdebench_hss_models.neural_hss.bench:bench_layers"}

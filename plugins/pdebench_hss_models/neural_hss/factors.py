@@ -11,6 +11,7 @@ A further way to apply the same factors is a further function beside `apply_tree
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -28,6 +29,18 @@ class Factors:
     D: tuple[Tensor, ...]
     U: tuple[Tensor, ...]
     V: tuple[Tensor, ...]
+
+    @classmethod
+    def of(cls, blocks: Sequence[Tensor]) -> Factors:
+        """From one list, as `blocks` gives it."""
+        levels = len(blocks) // 3
+        return cls(
+            tuple(blocks[: levels + 1]), tuple(blocks[levels + 1 : 2 * levels + 1]), tuple(blocks[2 * levels + 1 :])
+        )
+
+    @property
+    def blocks(self) -> tuple[Tensor, ...]:
+        return (*self.D, *self.U, *self.V)
 
     @property
     def levels(self) -> int:
@@ -47,7 +60,7 @@ class Factors:
     @property
     def count(self) -> int:
         """Stored numbers."""
-        return sum(block.numel() for block in (*self.D, *self.U, *self.V))
+        return sum(block.numel() for block in self.blocks)
 
 
 def join_siblings(z: Tensor) -> Tensor:

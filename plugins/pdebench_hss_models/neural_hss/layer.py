@@ -2,8 +2,8 @@
 
     H(Z) = sum_{k=1}^{r_out}  Z x_1 W_1^(k) x_2 ... x_m W_m^(k),        W_j^(k) in HSS(r)
 
-where x_j is the product along axis j. The first factor is contracted for all k at once and the last with
-(axis, k) stacked, so that the sum over k happens inside a matrix product and not between big arrays.
+where x_j is the product along axis j. The parameters are the telescopic factors and nothing else; in which form they
+are applied (`ways`, `cost`) changes a result by rounding only.
 """
 
 from __future__ import annotations
@@ -15,19 +15,15 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from .factors import Factors, apply_tree, to_dense
+from .activation import leaky_relu
+from .cost import Axis
+from .expand import expand
+from .factors import Factors, apply_tree
+from .modes import modal_sum
 from .tree import check_tree, deepest, leaf_size
+from .ways import check_way, cuts, pick_triton, through_triton
 
-WAYS = ("auto", "tree", "dense")
 GAIN, SLOPE = 0.67, 0.9  # chosen by benchmarks/neural_hss_init.py for all tasks
-
-
-def choose_way(shape: tuple[int, int], rows: int) -> str:
-    """Small matrices met by many rows are cheaper as one dense product, which the hardware loves; others as a tree.
-
-    Building the dense matrix costs about as much as multiplying it with a few hundred rows.
-    """
-    return "dense" if max(shape) <= 256 and rows >= 4 * max(shape) else "tree"
 
 
 class HSSMatrix(nn.Module):
@@ -69,11 +65,19 @@ class HSSMatrix(nn.Module):
             outermost.mul_(factor)
 
     def factors(self) -> Factors:
-        return Factors(tuple(self.D), tuple(self.U), tuple(self.V))
+        # The dictionaries behind the lists: iterating over a ParameterList takes longer than a small product.
+        return Factors(*(tuple(blocks._parameters.values()) for blocks in (self.D, self.U, self.V)))
+
+    def cut(self, level: int) -> Factors:
+        """The matrices as trees of ``level`` levels; without padding if that is 0."""
+        a = expand(self.factors(), level)
+        if level or a.shape == self.shape:
+            return a
+        return Factors((a.D[0][..., : self.shape[0], : self.shape[1]],), (), ())
 
     def dense(self) -> Tensor:
         """``(terms, out_points, in_points)``"""
-        return to_dense(self.factors())[:, : self.shape[0], : self.shape[1]]
+        return self.cut(0).D[0].squeeze(1)
 
     def forward(self, x: Tensor) -> Tensor:
         """``(..., terms or 1, in_points) -> (..., terms, out_points)`` by Algorithm 1."""
@@ -98,8 +102,7 @@ class HSSMap(nn.Module):
         way: str = "auto",
     ) -> None:
         super().__init__()
-        if way not in WAYS:
-            raise ValueError(f"way {way!r} is not one of {', '.join(WAYS)}")
+        check_way(way)
         self.way = way
         self.axes = nn.ModuleList(
             # A short axis gets a shallower tree than a long one.
@@ -109,34 +112,23 @@ class HSSMap(nn.Module):
         for weight in self.axes:  # the sum of r_out products of m factors is then as large as one product
             weight.scale_(outer_rank ** (-0.5 / len(self.axes)))
 
-    def forward(self, z: Tensor) -> Tensor:
-        way = self.way
-        if way == "auto":
-            way = choose_way(self.axes[-1].shape, rows=z.numel() // z.shape[-1])
-        return self._through_dense(z) if way == "dense" else self._through_trees(z)
+    def forward(self, z: Tensor, slope: Tensor | None = None) -> Tensor:
+        """The map, and LeakyReLU with this slope after it if one is given."""
+        points, sizes = [weight.shape[0] for weight in self.axes], self.sizes(z)
+        if pick_triton(self.way, sizes, z.device, z.dtype):
+            return through_triton(z, [weight.factors() for weight in self.axes], points, slope)
+        levels = cuts(self.way, sizes, z.device)
+        y = modal_sum(z, [weight.cut(level) for weight, level in zip(self.axes, levels)], points)
+        return y if slope is None else leaky_relu(y, slope)
 
-    def _through_trees(self, z: Tensor) -> Tensor:
-        z = z.unsqueeze(-1)  # (batch, d_1 .. d_m, 1): the terms, last
-        for axis, weight in enumerate(self.axes, start=1):
-            z = weight(z.movedim(axis, -1)).movedim(-1, axis)
-        return z.sum(-1)
-
-    def _through_dense(self, z: Tensor) -> Tensor:
-        return modal_sum(z, [weight.dense() for weight in self.axes])
-
-
-def modal_sum(z: Tensor, weights: Sequence[Tensor]) -> Tensor:
-    """sum_k Z x_1 W_1[k] ... x_m W_m[k] for ``z (batch, d_1 .. d_m)`` and ``W_j (terms, e_j, d_j)``."""
-    if len(weights) == 1:
-        return F.linear(z, weights[0].sum(0))
-    first, *middle, last = weights
-    terms = last.shape[0]
-    z = F.linear(z, last.flatten(0, 1)).unflatten(-1, (terms, -1))  # (batch, d_1 .. d_{m-1}, k, e_m)
-    for weight in reversed(middle):  # (batch, .., d_j, k, done) -> (batch, .., k, e_j * done)
-        z = torch.einsum("kej,b...jkt->b...ket", weight, z).flatten(-2)
-    stacked = first.movedim(0, -1).flatten(-2)  # (e_1, d_1 * k)
-    z = torch.matmul(stacked, z.flatten(1, 2).flatten(2))  # (batch, e_1, e_2 * .. * e_m)
-    return z.unflatten(-1, [weight.shape[1] for weight in weights[1:]])
+    def sizes(self, z: Tensor) -> list[Axis]:
+        """What the cost model wants to know of each axis."""
+        rows, sizes = z.shape[0], []
+        for j, weight in enumerate(self.axes):  # when axis j is contracted those after it have been, those before not
+            (out, inn), alone = weight.shape, len(self.axes) == 1
+            others = math.prod(z.shape[1 : j + 1]) * math.prod(w.shape[0] for w in self.axes[j + 1 :])
+            sizes.append(Axis(out, inn, weight.levels, weight.rank, weight.terms, rows * others, alone, z.itemsize))
+        return sizes
 
 
 class HSSLayer(nn.Module):
@@ -148,4 +140,4 @@ class HSSLayer(nn.Module):
         self.slope = nn.Parameter(torch.full((1,), SLOPE))
 
     def forward(self, z: Tensor) -> Tensor:
-        return F.prelu(self.linear(z), self.slope)
+        return self.linear(z, self.slope)

@@ -13,12 +13,14 @@ Fields  (batch, channels, *grid)  ->  (batch, channels', *grid').  Linear, witho
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor, nn
 
-from .layer import HSSMap, modal_sum
+from .factors import Factors
+from .layer import HSSMap
+from .modes import modal_sum
 
 KINDS = ("none", "hss", "dense", "cp")
 
@@ -55,7 +57,7 @@ def field_map(
 class ChannelSum(nn.Module):
     """out_o = sum_c M_oc(in_c): a map of its own for each pair of channels."""
 
-    def __init__(self, channels: tuple[int, int], make) -> None:
+    def __init__(self, channels: tuple[int, int], make: Callable[[], nn.Module]) -> None:
         super().__init__()
         ins, outs = channels
         self.maps = nn.ModuleList(nn.ModuleList(make() for _ in range(ins)) for _ in range(outs))
@@ -77,7 +79,8 @@ class DenseMap(nn.Module):
             nn.init.normal_(weight, std=1 / math.sqrt(weight.shape[-1]))
 
     def forward(self, z: Tensor) -> Tensor:
-        return modal_sum(z, list(self.axes))
+        matrices = [Factors((weight.unsqueeze(1),), (), ()) for weight in self.axes]
+        return modal_sum(z, matrices, [weight.shape[1] for weight in self.axes])
 
 
 class CPMap(nn.Module):

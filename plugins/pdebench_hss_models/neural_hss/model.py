@@ -32,7 +32,7 @@ class NeuralHSS(nn.Module):
     lift, projection    none, hss, dense or cp
     scalars         how many of the last input channels are constant over the grid
     cp_rank         terms of a cp lift or projection
-    way             how factors are applied: tree, dense, or auto (whichever is expected to be faster)
+    way             how factors are applied: tree, collapsed, dense, triton, or auto (what should be fastest)
     """
 
     def __init__(

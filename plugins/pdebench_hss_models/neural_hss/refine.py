@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from .factors import Factors, pair_diagonal, to_dense
 
@@ -53,7 +54,7 @@ def _sweep(factors: Factors, z: Tensor, target: Tensor, cutoff: float) -> Factor
     w = (to_dense(inner) @ (v.mT @ z).flatten(0, 1)).unflatten(0, v.shape[::2])  # (nodes, r, samples)
     known, weights = torch.cat([z, w], 1), torch.cat([d, u], 2)
     weights = weights + pseudo_solve(known, target - weights @ known, cutoff)
-    d, (u, r) = weights[..., : d.shape[-1]], torch.linalg.qr(weights[..., d.shape[-1] :])
+    d, (u, r) = weights[..., : d.shape[-1]], _orthonormal(weights[..., d.shape[-1] :])
     inner = _absorb(inner, rows=r)
 
     # The levels above see the same kind of problem.
@@ -61,7 +62,7 @@ def _sweep(factors: Factors, z: Tensor, target: Tensor, cutoff: float) -> Factor
     inner = _sweep(inner, join_rows(v.mT @ z), join_rows(wanted), cutoff)
 
     v = _improve_columns(to_dense(inner), v, z, wanted, cutoff)
-    v, r = torch.linalg.qr(v)
+    v, r = _orthonormal(v)
     inner = _absorb(inner, columns=r)
     return Factors((d, *inner.D), (u, *inner.U), (v, *inner.V))
 
@@ -77,6 +78,13 @@ def _improve_columns(core: Tensor, v: Tensor, z: Tensor, wanted: Tensor, cutoff:
         steps.append(left[node] @ residual @ right[node])  # (r, s)
         residual = residual - by_node[node] @ (steps[-1] @ z[node])
     return v + torch.stack(steps).mT
+
+
+def _orthonormal(bases: Tensor) -> tuple[Tensor, Tensor]:
+    """QR of each basis; of a node with fewer points than the rank, the columns that can't be are zero."""
+    q, r = torch.linalg.qr(bases)
+    missing = bases.shape[-1] - q.shape[-1]
+    return F.pad(q, (0, missing)), F.pad(r, (0, 0, 0, missing))
 
 
 def _absorb(inner: Factors, rows: Tensor | None = None, columns: Tensor | None = None) -> Factors:

@@ -1,0 +1,31 @@
+"""LeakyReLU with a learnable slope: x for x > 0, alpha x otherwise; alpha = 1 is the identity (Theorem 2.3)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+from torch.nn import functional as F
+
+
+def leaky_relu(x: Tensor, slope: Tensor) -> Tensor:
+    """``slope`` has one entry. A GPU keeps torch's own, which needs not wait for the slope's value."""
+    return _LeakyReLU.apply(x, slope) if x.device.type == "cpu" else F.prelu(x, slope)
+
+
+class _LeakyReLU(torch.autograd.Function):
+    """torch's own prelu, several times faster on a CPU: its backward pass writes a slope's gradient per point."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, slope: Tensor) -> Tensor:
+        ctx.save_for_backward(x, slope)
+        return F.leaky_relu(x, slope.item())
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, g: Tensor) -> tuple[Tensor, Tensor]:
+        x, slope = ctx.saved_tensors
+        gx = torch.ops.aten.leaky_relu_backward(g, x, slope.item(), False)
+        return gx, (g * x.clamp(max=0)).sum().view_as(slope)

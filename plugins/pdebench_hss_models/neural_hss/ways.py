@@ -1,0 +1,69 @@
+"""How an HSS map is applied: the forms of `cost` by name, `triton` on a GPU, or whatever is cheapest."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from .cost import CPU, GPU, Axis, Machine, best_cut
+from .expand import collapse
+from .factors import Factors
+
+WAYS = ("auto", "tree", "collapsed", "dense", "triton")
+
+
+def check_way(way: str) -> None:
+    if way not in WAYS:
+        raise ValueError(f"way {way!r} is not one of {', '.join(WAYS)}")
+
+
+def machine_of(device: torch.device) -> Machine:
+    return CPU if device.type == "cpu" else GPU
+
+
+def cuts(way: str, axes: Sequence[Axis], device: torch.device) -> list[int]:
+    """Where each axis' tree is cut."""
+    if way == "auto":
+        return [best_cut(axis, machine_of(device)) for axis in axes]
+    return [{"tree": axis.levels, "collapsed": min(1, axis.levels), "dense": 0}[way] for axis in axes]
+
+
+def no_triton(axes: Sequence[Axis], device: torch.device, dtype: torch.dtype) -> str | None:
+    """Why the Triton kernels can't do this map, or None."""
+    if any(axis.levels == 0 for axis in axes):
+        return "way 'triton' needs trees of at least one level; choose another way or more levels"
+    from .triton_layer import available
+
+    return available(device, dtype)
+
+
+def pick_triton(way: str, axes: Sequence[Axis], device: torch.device, dtype: torch.dtype) -> bool:
+    """Whether the kernels do it: if forced (an error if they can't), or on a GPU where collapsing is cheapest."""
+    if way == "triton":
+        if reason := no_triton(axes, device, dtype):
+            raise RuntimeError(reason)
+        return True
+    if way != "auto" or device.type != "cuda" or no_triton(axes, device, dtype):
+        return False
+    return all(cut == 1 for cut in cuts(way, axes, device))
+
+
+def through_triton(z: Tensor, trees: Sequence[Factors], points: Sequence[int], slope: Tensor | None) -> Tensor:
+    """``(batch, d_1 .. d_m) -> (batch, *points)``, last axis first; the first axis' kernel sums over terms."""
+    from .triton_layer import apply_triton
+
+    batch, grid = z.shape[0], z.shape[1:]
+    z = z.reshape(
+        -1, grid[-1], 1, 1
+    )  # (outer, d_j, terms, inner): what is left of the axis, the axis, and what is done
+    for j in reversed(range(len(trees))):
+        x = F.pad(z.permute(0, 3, 2, 1), (0, trees[j].shape[1] - grid[j]))  # (outer, inner, terms, d_j)
+        y = apply_triton(*collapse(trees[j]), x, slope=slope if j == 0 else None, sum_terms=j == 0)
+        y = y[..., : points[j]]
+        if j == 0:
+            return y.permute(0, 2, 1).reshape(batch, *points)  # from (batch, inner, e_1)
+        z = y.permute(0, 2, 3, 1).reshape(-1, grid[j - 1], y.shape[2], points[j] * y.shape[1])
+    raise AssertionError("a map has at least one axis")
