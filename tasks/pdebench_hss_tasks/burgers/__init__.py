@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pdebench_hss import hookimpl
+from pdebench_hss.citations import NEURAL_HSS
 from pdebench_hss.task import Recipe, Scale, TaskSpec
 
 HERE = "pdebench_hss_tasks.burgers"
@@ -36,7 +37,7 @@ BURGERS_1D = TaskSpec(
         "small": Scale(grid=(128,), train=64, test=32, steps=75, recipe=SMALL, options=OPTIONS),
         "paper": Scale(grid=(256,), train=1800, test=200, steps=75, recipe=PAPER, options=OPTIONS),
     },
-    citation="Neural-HSS: Hierarchical Semi-Separable Neural PDE Solver, 'Data Specification', Burgers Equation",
+    citation=NEURAL_HSS,
     description="Ten sine modes with coefficients U(-1, 1) that steepen into shocks; second-order differences.",
 )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pdebench_hss import hookimpl
+from pdebench_hss.citations import NEURAL_HSS
 from pdebench_hss.task import Recipe, Scale, TaskSpec
 
 HERE = "pdebench_hss_tasks.heat"
@@ -34,7 +35,7 @@ HEAT_1D = TaskSpec(
         "small": Scale(grid=(128,), train=64, test=32, steps=10, recipe=SMALL, options=OPTIONS),
         "paper": Scale(grid=(256,), train=1800, test=200, steps=10, recipe=PAPER, options=OPTIONS),
     },
-    citation="Neural-HSS: Hierarchical Semi-Separable Neural PDE Solver, 'Data Specification', Heat Equation",
+    citation=NEURAL_HSS,
     description="Ten sine modes with coefficients U(0, 1); second differences on 1024 points, exact in time.",
 )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pdebench_hss import hookimpl
+from pdebench_hss.citations import NEURAL_HSS
 from pdebench_hss.task import Recipe, Scale, TaskSpec
 
 HERE = "pdebench_hss_tasks.helmholtz"
@@ -34,7 +35,7 @@ HELMHOLTZ_2D = TaskSpec(
         "small": Scale(grid=(32, 32), train=512, test=128, recipe=SMALL, options={"solve": (64, 64), "modes": 10}),
         "paper": Scale(grid=(64, 64), train=2250, test=250, recipe=PAPER, options={"solve": (128, 128), "modes": 10}),
     },
-    citation="Neural-HSS, section 'Data Specification', Helmholtz equation",
+    citation=NEURAL_HSS,
     description="The forcing of poisson_2d. kappa = 70 lies close to the eigenvalue of the modes (10, 5) and (5, 10), "
     "which are amplified and dominate u.",
 )

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from pdebench_hss import hookimpl
+from pdebench_hss.citations import NEURAL_HSS
 from pdebench_hss.task import Recipe, Scale, TaskSpec
 
 HERE = "pdebench_hss_tasks.poisson"
-PAPER = "Neural-HSS, section 'Data Specification', Poisson equation"
 
 SMOKE = Recipe(steps=4, batch=4)
 SMALL_1D = Recipe(steps=500, batch=32, lr=1e-3, lr_min=1e-5, weight_decay=1e-3)
@@ -44,7 +44,7 @@ POISSON_1D = TaskSpec(
         "small": Scale(grid=(256,), train=256, test=200, recipe=SMALL_1D, options=OPTIONS_1D),
         "paper": Scale(grid=(256,), train=1000, test=1000, recipe=PAPER_1D, options=OPTIONS_1D),
     },
-    citation=PAPER,
+    citation=NEURAL_HSS,
     description="Ten sine modes with coefficients U(0, 1); fourth-order five-band differences.",
 )
 
@@ -102,7 +102,7 @@ POISSON_2D = TaskSpec(
         "small": Scale(grid=(32, 32), train=512, test=128, recipe=SMALL_2D, options=SMALL_OPTIONS_2D),
         "paper": Scale(grid=(64, 64), train=4200, test=800, recipe=PAPER_2D, options=OPTIONS_2D),
     },
-    citation=PAPER,
+    citation=NEURAL_HSS,
     description="100 sine modes with coefficients U(0, 1); fourth-order nine-point stencil.",
 )
 
@@ -180,7 +180,7 @@ POISSON_3D = TaskSpec(
             grid=(128, 128, 128), train=256, test=200, recipe=PAPER_3D, options={"solve": (128, 128, 128), "modes": 20}
         ),
     },
-    citation=PAPER,
+    citation=NEURAL_HSS,
     description="20 wave numbers drawn from 3..23 along each axis, coefficients U(0, 1); nineteen-point stencil.",
 )
 

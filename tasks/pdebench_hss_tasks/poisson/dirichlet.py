@@ -12,6 +12,7 @@ from . import box, forcing
 from .grid import coarse_shape, restrict, solve_shape
 
 Pair = tuple[np.ndarray, np.ndarray]
+BLOCK_POINTS = 2**18  # solved at once: many small fields together, 3D fields one by one to need little memory
 
 
 def generate_1d(seeds: Sequence[int], size: Scale, edge: int = 1) -> Pair:
@@ -49,11 +50,12 @@ def coarse(inputs: np.ndarray, level: int, size: Scale, edge: int = 1, **_of_the
     """The same stencil on a grid 2**level times coarser; fields move between grids as sine series."""
     shape = coarse_shape(size, level)
     outputs = np.empty(inputs.shape)
-    for i in range(len(inputs)):
-        f = box.resample(inputs[i].astype(np.float64), shape)  # the channel axis stands in for the samples'
+    block = max(1, BLOCK_POINTS // max(np.prod(shape), np.prod(size.grid)))
+    for i in range(0, len(inputs), block):
+        f = box.resample(inputs[i : i + block, 0].astype(np.float64), shape)  # (block, *shape)
         if edge > 1:
             f = _zero_ends(f, edge)
-        outputs[i] = to_grid(box.solve(f), size.grid)
+        outputs[i : i + block, 0] = to_grid(box.solve(f), size.grid)
     return outputs
 
 
