@@ -35,6 +35,12 @@ def test_a_linear_layer_costs_two_per_weight_and_row():
     assert count(lambda: layer(x)) == 2 * 3 * 7 * 5
 
 
+def test_a_product_added_in_place_costs_the_same():
+    a, b = torch.randn(3, 7), torch.randn(7, 5)
+    assert count(lambda: torch.zeros(3, 5).addmm_(a, b)) == 2 * 3 * 7 * 5
+    assert count(lambda: torch.zeros(2, 3, 5).baddbmm_(a.expand(2, 3, 7), b.expand(2, 7, 5))) == 2 * 2 * 3 * 7 * 5
+
+
 def test_the_backward_pass_of_a_first_layer_costs_as_much_and_of_a_later_one_twice_as_much():
     """Gradients by the weights everywhere, by the input only where something before can learn."""
     first, second, x = nn.Linear(7, 5), nn.Linear(5, 4), torch.randn(3, 7)

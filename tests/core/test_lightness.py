@@ -40,9 +40,12 @@ def run(*arguments: str) -> tuple[str, dict]:
         ("list tasks", "poisson_1d"),
         ("list plugins", "baselines"),
         ("list executors", "process"),
+        ("list studies", "exact_recovery"),
         ("run --help", "--match-params"),
+        ("show burgers_beta", "persistence"),
         ("show poisson_1d", "relative_l2"),
         ("show resnet", "width"),
+        ("cite resnet", "he2016deep"),
     ],
 )
 def test_looking_around_imports_neither_torch_nor_scipy(command, shows):

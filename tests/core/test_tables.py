@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import dataclasses
 import math
 import statistics
 from pathlib import Path
@@ -11,43 +10,19 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from board_records import make_record, make_trial
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pdebench_hss.boards import write_board
 from pdebench_hss.records import Record, Store, missing
-from pdebench_hss.tables import LEADERBOARD_COLUMNS, format_error, leaderboard, results, to_markdown, write_tables
-from pdebench_hss.trial import Trial
+from pdebench_hss.tables import LEADERBOARD_COLUMNS, format_error, leaderboard, results, to_markdown
 
 DOCUMENTED = [
     *("task", "equation", "model", "scale", "budget", "n_train", "metric", "params_real", "params_numel"),
     *("test_err_mean", "test_err_std", "n_seeds", "n_expected", "rank", "skill", "fit_seconds", "predict_ms"),
     *("peak_memory_mb", "flops_step", "status", "reason", "data_hash", "hardware"),
 ]
-TRIAL = Trial(
-    model="net", model_label="net", model_version="1", model_origin="here 1", hparams={},
-    optimizer={"batch": 4, "lr": 1e-3, "lr_min": 1e-5, "weight_decay": 0.0}, task="toy", task_label="toy",
-    task_params={}, task_origin="here 1", data_id="d", data_seed=0, scale="smoke", budget="steps=4", n_train=8,
-    seed=0, device="cpu", equation="Toy Eq.", metric="relative_l2",
-)  # fmt: skip
-
-
-def make_trial(model="net", seed=0, **changes) -> Trial:
-    return dataclasses.replace(TRIAL, model=model, model_label=model, seed=seed, **changes)
-
-
-def make_record(model="net", error=None, seed=0, status="ok", reason="", sha256="abc", **changes) -> Record:
-    trial = make_trial(model, seed, **changes)
-    return Record(
-        trial.key,
-        trial.to_dict(),
-        status,
-        reason,
-        metrics={} if error is None else {"test_err": error, "relative_l2": error},
-        parameters={"real": 200, "numel": 100},
-        seconds={"fit": 1.0 + seed},
-        data={"sha256": sha256},
-        provenance={"hardware": {"id": "machine"}},
-    )
 
 
 def board_of(*records: Record) -> pd.DataFrame:
@@ -205,7 +180,7 @@ def test_errors_keep_full_precision_through_csv(tmp_path, error):
     store = Store(tmp_path)
     store.prepare()
     store.put(make_record(error=error))
-    write_tables(store)
+    write_board(store)
     assert float(first_row(tmp_path / "results.csv")["test_err"]) == error
     assert float(first_row(tmp_path / "leaderboard.csv")["test_err_mean"]) == error
 
@@ -226,12 +201,12 @@ def test_the_same_records_give_the_same_bytes_in_whatever_order_they_came(tmp_pa
         for model, seed in order:
             if (model, seed) != ("b", 1):  # one stays missing
                 store.put(make_record(model, 0.1 + seed, seed))
-        _, paths = write_tables(store)
+        _, paths = write_board(store)
         contents.append({path.name: path.read_bytes() for path in paths})
-        write_tables(store)
+        write_board(store)
         assert {path.name: path.read_bytes() for path in paths} == contents[-1]
     assert contents[0] == contents[1]
-    assert set(contents[0]) == {"results.csv", "leaderboard.csv", "leaderboard.md"}
+    assert set(contents[0]) == {"results.csv", "leaderboard.csv", "leaderboard.md", "README.md"}
 
 
 def test_a_superseded_trial_leaves_the_table(tmp_path):
@@ -240,7 +215,7 @@ def test_a_superseded_trial_leaves_the_table(tmp_path):
     for version, error in (("1", 0.5), ("2", 0.1)):
         store.add_to_plan([make_trial(model_version=version)])
         store.put(make_record(error=error, model_version=version))
-    board, _ = write_tables(store)
+    board, _ = write_board(store)
     assert list(board["test_err_mean"]) == [0.1]
     assert list(board["n_expected"]) == [1]
 

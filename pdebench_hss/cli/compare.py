@@ -1,0 +1,108 @@
+"""``compare``: boards against a reference, cell by cell."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ..errors import UsageError
+from .output import Format, FormatOption
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from ..comparison import Comparison
+
+REGRESSION = 3
+
+
+def compare(
+    boards: Annotated[
+        list[Path], typer.Argument(help="Directories, results.csv or leaderboard.csv; the first is the reference.")
+    ],
+    force: Annotated[bool, typer.Option("--force", help="Go on though data, metric, scale or machine differ.")] = False,
+    fail: Annotated[bool, typer.Option("--fail-on-regression", help="Exit 3 if a cell got worse.")] = False,
+    tol: Annotated[str, typer.Option(help="By how much an error may rise: 5% or 0.05.")] = "0%",
+    form: FormatOption = Format.table,
+) -> None:
+    """Compare boards with a first one: per cell the change with its interval, and whether it is real.
+
+    \b
+    pdebench-hss compare leaderboards/small-cpu leaderboards/latest
+    pdebench-hss compare before.csv after.csv --fail-on-regression --tol 5%
+    """
+    tolerance = parse_tolerance(tol)
+
+    from ..board_files import read_board
+    from ..comparison import compare as compare_boards
+
+    found = compare_boards([read_board(path) for path in boards], force=force)
+    _print(found, form)
+    for note in found.notes:
+        print(f"note: {note}", file=sys.stdout if form in (Format.table, Format.markdown) else sys.stderr)
+    if fail and len(worse := found.regressions(tolerance)):
+        cells = ", ".join(f"{row['task']} {row['model']}" for _, row in worse.head(5).iterrows())
+        more = f" and {len(worse) - 5} more" if len(worse) > 5 else ""
+        count = f"{len(worse)} cell{'s' * (len(worse) > 1)}"
+        print(f"regression: {count} broken or worse by more than {100 * tolerance:g} %: {cells}{more}", file=sys.stderr)
+        raise typer.Exit(REGRESSION)
+
+
+def parse_tolerance(text: str) -> float:
+    """``5%`` or ``0.05``."""
+    try:
+        value = float(text.rstrip().removesuffix("%")) / (100 if text.rstrip().endswith("%") else 1)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value < float("inf"):
+        raise UsageError(f"--tol {text}: write a share that is not negative, such as 5% or 0.05")
+    return value
+
+
+def _print(found: Comparison, form: Format) -> None:
+    if form is Format.csv:
+        found.table.to_csv(sys.stdout, index=False, lineterminator="\n")
+    elif form is Format.json:
+        print(found.table.to_json(orient="records", indent=1, double_precision=15))
+    else:
+        from tabulate import tabulate
+
+        from ..comparison import IDENTICAL, NEITHER
+
+        gap = "\n" if form is Format.markdown else ""  # Markdown needs empty lines around a table
+        for board, table in found.table.groupby("board", sort=False):
+            print(f"{found.reference} → {board}{gap}")
+            shown = table[~table["verdict"].isin([IDENTICAL, NEITHER])]  # they are counted below
+            if len(shown):
+                rows = [_row(row, found.cell) for _, row in shown.iterrows()]
+                style = "github" if form is Format.markdown else "plain"
+                headers = [*found.cell, "error", "change", "95 % interval", "", "fit", "predict"]
+                print(tabulate(rows, headers=headers, tablefmt=style, disable_numparse=True) + gap)
+            counts = table["verdict"].value_counts(sort=False)
+            print(f"{len(table)} cells: {', '.join(f'{count} {verdict}' for verdict, count in counts.items())}")
+
+
+def _row(row: pd.Series, cell: list[str]) -> list[str]:
+    from ..comparison import BROKE, MENDED, ONLY_OTHER, ONLY_REFERENCE
+    from ..tables import format_error
+
+    errors = f"{format_error(row['reference_err'])} → {format_error(row['err'])}"
+    why = f" ({row['reason']})" if row["reason"] else ""
+    absent = row["verdict"] in (BROKE, MENDED, ONLY_REFERENCE, ONLY_OTHER)
+    ratio = max(abs(row["change"]), abs(row["high"])) >= 10  # a thousand percent reads better as a factor
+    interval = f"[{_share(row['low'], ratio)}, {_share(row['high'], ratio)}]" if row["low"] == row["low"] else ""
+    return [
+        *("–" if row[column] is None or row[column] != row[column] else str(row[column]) for column in cell),
+        *(errors, _share(row["change"], ratio), interval, row["verdict"] + (why if absent else "")),
+        *(_share(row["fit_change"]), _share(row["predict_change"])),
+    ]
+
+
+def _share(value: Any, ratio: bool = False) -> str:
+    if value is None or value != value:
+        return ""
+    text = f"×{1 + value:.3g}" if ratio or abs(value) >= 10 else f"{100 * value:+.1f} %"
+    return text.replace("-", "−")

@@ -1,0 +1,39 @@
+"""``plot``: the figures of a board: average ranks, and error against what it costs."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from .output import PluginOption
+from .study import FigureOption, formats_of
+
+
+def plot(
+    source: Annotated[
+        Path, typer.Argument(metavar="BOARD", help="A directory that `run` wrote, or a results.csv or leaderboard.csv.")
+    ] = Path("leaderboards/latest"),
+    out: Annotated[Path | None, typer.Option(help="Where to draw.  [default: BOARD/figures]")] = None,
+    figure: FigureOption = "png,pdf",
+    plugin: PluginOption = None,
+) -> None:
+    """Draw a board: the critical-difference diagram, and Pareto plots of error against time, parameters and FLOPs.
+
+    Example:  pdebench-hss plot leaderboards/latest
+    """
+    from ..board_files import read_board
+    from ..plots import draw_board
+    from ..plugins import load_registry
+    from ..studies import titles_of
+
+    board = read_board(source).summary
+    folder = out or (source if source.is_dir() else source.parent) / "figures"
+    paths, complaints = draw_board(board, titles_of(load_registry(plugin or ())), folder, formats_of(figure))
+    for complaint in complaints:
+        print(f"not drawn: {complaint}", file=sys.stderr)
+    print(f"wrote {', '.join(map(str, paths)) or 'nothing'}")
+    if not paths:
+        raise typer.Exit(2)

@@ -1,0 +1,126 @@
+"""``study``: reproduce one table or figure. Flags become the settings that the study's experiments share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from .output import PluginOption, StrictOption
+
+if TYPE_CHECKING:
+    from ..planner import Plan
+    from ..plugins import Registry
+
+FORMATS = ("png", "pdf", "svg")
+FigureOption = Annotated[str, typer.Option(help="Formats of the figure: png, pdf, svg; or none.")]
+
+
+def study(
+    name: Annotated[str, typer.Argument(help="A study; see: pdebench-hss list studies")],
+    scale: Annotated[str, typer.Option(help="smoke, small or paper.")] = "small",
+    seeds: Annotated[str | None, typer.Option(help="3 means seeds 0, 1, 2; 0,7 those.  [default: the study's]")] = None,
+    models: Annotated[str | None, typer.Option(help="These models instead of the study's own.")] = None,
+    out: Annotated[
+        str | None, typer.Option(help="Results directory.  [default: leaderboards/studies/NAME-SCALE]")
+    ] = None,
+    figure: FigureOption = "png,pdf",
+    executor: Annotated[str | None, typer.Option(help="process (default) or inline; see list executors.")] = None,
+    jobs: Annotated[int | None, typer.Option(help="Trials side by side, threads divided.  [default: cores]")] = None,
+    timeout: Annotated[float | None, typer.Option(help="Seconds a trial may take.")] = None,
+    device: Annotated[str | None, typer.Option(help="auto (default), cpu, cuda or mps.")] = None,
+    data_dir: Annotated[str | None, typer.Option(help="Take the data from public files in this directory.")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan and an estimate of time.")] = False,
+    force: Annotated[bool | None, typer.Option("--force", help="Run again what is there already.")] = None,
+    plugin: PluginOption = None,
+    strict: StrictOption = None,
+) -> None:
+    """Run the trials behind one table or figure of the paper, and draw it. The same command again goes on.
+
+    \b
+    pdebench-hss study data_efficiency_1d --dry-run
+    pdebench-hss study exact_recovery --scale smoke
+    pdebench-hss study table_1d --models my_solver,fno,linear --out leaderboards/mine
+    """
+    from ..plugins import load_registry
+
+    registry = load_registry(plugin or (), strict=bool(strict))
+    found = registry.study(name).spec
+    formats = formats_of(figure)
+
+    from ..studies import StudyRun, write_study
+    from .display import console, make_reporter
+
+    folder = Path(out or f"leaderboards/studies/{name}-{scale}")
+    settings = {
+        "out": str(folder),
+        "seeds": seeds,
+        "executor": executor,
+        "jobs": jobs,
+        "timeout": timeout,
+        "device": device,
+        "data_dir": data_dir,
+        "force": force,
+        "plugins": plugin,
+    }
+    console.print(f"{found.title}   ({found.paper})" if found.paper else found.title, markup=False)
+    with make_reporter() as reporter:
+        given = {key: value for key, value in settings.items() if value is not None}
+        engine = StudyRun(found, scale, given, registry, reporter, models)
+        if dry_run:
+            _print_plan(engine, registry)
+            return
+        if formats:
+            from ..plots.style import matplotlib
+
+            matplotlib()  # its absence is said now and not after hours of training
+        outcome = engine.execute()
+    table, paths = write_study(found, outcome.records, registry, folder, formats)
+    _print_points(table, list(found.columns))
+    console.print(f"wrote {', '.join(str(path) for path in paths)}", markup=False)
+    if outcome.failed:
+        raise typer.Exit(1)
+
+
+def formats_of(text: str) -> list[str]:
+    from ..errors import UsageError, did_you_mean
+    from ..selection import split
+
+    words = [word for word in split(text) if word != "none"]
+    for word in words:
+        if word not in FORMATS:
+            hint = did_you_mean(word, FORMATS)
+            raise UsageError(f"--figure {word}: not a format.{hint}  Formats: {', '.join(FORMATS)}, none")
+    return words
+
+
+def _print_plan(engine: Any, registry: Registry) -> None:
+    from ..estimates import estimate
+    from .display import human_time, print_plan
+
+    plan: Plan = engine.plan()
+    print_plan(engine.config, plan)
+    expected = estimate(plan, registry)
+    if plan.todo:
+        print(
+            f"about {human_time(expected.seconds)} with {plan.jobs} jobs, making the data not counted "
+            f"({expected.from_records} trials judged by records, {expected.from_flops} by FLOPs)"
+        )
+
+
+def _print_points(table: Any, columns: list[str]) -> None:
+    """The table behind the figure, as people read it."""
+    from tabulate import tabulate
+
+    from ..tables import format_error
+
+    shown = ["task", "model", "n_train", *columns]
+    rows = [[*row[shown], _error(row, format_error), row["reason"]] for _, row in table.iterrows()]
+    print(tabulate(rows, [*shown, "error", ""], tablefmt="simple", disable_numparse=True))
+
+
+def _error(row: Any, format_error: Any) -> str:
+    mean, spread = row["test_err_mean"], row["test_err_std"]
+    text = str(format_error(mean))
+    return text + (f" ± {format_error(spread)}" if spread == spread else "")

@@ -1,0 +1,97 @@
+"""Figures. A figure of a study is a function ``draw(table, options, titles) -> matplotlib Figure``.
+
+``table`` is the study's (see `studies.study_table`) with the columns ``model_name`` and ``task_name`` (labels without
+their options), ``options`` is what the study says under ``figure``, ``titles`` maps names to how they are written.
+A study names a built-in kind or its own ``"package.module:function"``. A module may also have ``notes(...)``, called
+with the same arguments, for lines of small print; those under ``notes`` in the options come first.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from ..errors import UsageError, did_you_mean
+from ..lazy import resolve
+from .style import SETTINGS, add_heading, add_notes, failures, matplotlib, save
+
+if TYPE_CHECKING:
+    from ..study import Study
+
+KINDS = {name: f"{__name__}.{name}:draw" for name in ("curves", "dots", "heatmaps")}
+PARETO_COSTS = ("fit_seconds", "predict_ms", "params_real", "fit_flops")
+
+
+def draw_study(study: Study, table: pd.DataFrame, titles: Mapping[str, str], paths: Sequence[Path]) -> list[Path]:
+    """Draw a study's table to each path."""
+    table = table.assign(**{f"{c}_name": table[c].str.partition("[")[0] for c in ("model", "task")})
+    kind = str(study.figure["kind"])
+    if kind not in KINDS and ":" not in kind:
+        raise UsageError(f"study {study.name!r}: no figure kind {kind!r}.{did_you_mean(kind, KINDS)}")
+    with matplotlib().rc_context(SETTINGS):
+        if table["test_err_mean"].isna().all():
+            raise UsageError(f"study {study.name!r}: no trial ended well, so there is nothing to draw")
+        draw = resolve(KINDS.get(kind, kind))
+        figure = draw(table, study.figure, titles)
+        more = getattr(sys.modules[draw.__module__], "notes", None)
+        notes = [*study.figure.get("notes", []), *(more(table, study.figure, titles) if more else [])]
+        add_notes(figure, [*notes, *failures(table, titles)])
+        add_heading(figure, study.title, subtitle(study, table))
+        return save(figure, paths)
+
+
+def subtitle(study: Study, table: pd.DataFrame) -> str:
+    seeds = int(table["n_expected"].max())  # and draws of the data
+    budgets = sorted(set(table["budget"]))
+    parts = [f"scale {table['scale'].iloc[0]}", budgets[0] if len(budgets) == 1 else "the recipes' budgets"]
+    bars = ", bars: ± 1 standard deviation" if _has_bars(study.figure) else ""
+    parts.append("one run per point" if seeds == 1 else f"{seeds} runs per point{bars}")
+    return " · ".join([*([study.paper] if study.paper else []), *parts])
+
+
+def _has_bars(figure: Mapping[str, Any]) -> bool:
+    return figure["kind"] == "curves" or any("spread" in value for value in figure.get("values", []))
+
+
+def draw_board(
+    board: pd.DataFrame, titles: Mapping[str, str], folder: Path, formats: Sequence[str]
+) -> tuple[list[Path], list[str]]:
+    """The critical-difference diagram and the Pareto plots of a leaderboard; and why any of them could not be drawn."""
+    paths, complaints = [], []
+    with matplotlib().rc_context(SETTINGS):
+        for name in ("critical_difference", *(f"pareto_{cost}" for cost in PARETO_COSTS)):
+            try:
+                figure = _ranks(board, titles) if name == "critical_difference" else _pareto(board, name[7:], titles)
+            except UsageError as error:
+                complaints.append(f"{name}: {error}")
+            else:
+                paths += save(figure, [folder / f"{name}.{kind}" for kind in formats])
+    return paths, complaints
+
+
+def _ranks(board: pd.DataFrame, titles: Mapping[str, str]) -> Any:
+    from ..statistics import average_ranks
+    from . import critical_difference
+
+    ranking = average_ranks(board)
+    figure = critical_difference.draw(ranking, titles, set(board.loc[board["training_free"].astype(bool), "model"]))
+    add_notes(figure, critical_difference.notes(ranking, titles))
+    add_heading(figure, "Average ranks", _scales(board))
+    return figure
+
+
+def _pareto(board: pd.DataFrame, cost: str, titles: Mapping[str, str]) -> Any:
+    from . import pareto
+
+    figure = pareto.draw(board, cost, titles)
+    add_notes(figure, failures(board, titles))
+    add_heading(figure, f"Error against {pareto.COSTS[cost]}", f"{_scales(board)} · line: Pareto front")
+    return figure
+
+
+def _scales(board: pd.DataFrame) -> str:
+    return "scale " + " and ".join(sorted(set(board["scale"])))
