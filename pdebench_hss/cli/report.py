@@ -1,0 +1,52 @@
+"""``report``: boards as one page to send around. ``serve``: the same, live, while a run goes on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def report(
+    directories: Annotated[list[Path], typer.Argument(metavar="DIR...", help="Directories that `run` wrote.")],
+    out: Annotated[Path, typer.Option(help="The file to write.")] = Path("report.html"),
+) -> None:
+    """Write one self-contained HTML page about one or several boards: tables, charts and pictures, no network needed.
+
+    Example:  pdebench-hss report leaderboards/latest --out report.html
+    """
+    from ..files import human_bytes
+    from ..report import write_report
+
+    made = write_report(directories, out)
+    print(
+        f"wrote {out}: {made['rows']} rows, {made['trials']} trials, pictures of {made['pictures']}, "
+        f"{human_bytes(made['bytes'])}"
+    )
+
+
+def serve(
+    directory: Annotated[Path, typer.Argument(help="A directory that `run` writes.")] = Path("leaderboards/latest"),
+    port: Annotated[int, typer.Option(help="0 takes any free one.")] = 8765,
+    host: Annotated[str, typer.Option(help="Who may connect: the default is this machine only.")] = "127.0.0.1",
+) -> None:
+    """Show a board in the browser while a run goes on; new records appear by themselves. Ctrl-C ends it.
+
+    Example:  pdebench-hss serve leaderboards/latest
+    """
+    from ..errors import UsageError
+    from ..report.server import Server
+
+    if not directory.is_dir():
+        raise UsageError(f"{directory}: no such directory; `pdebench-hss run --out {directory}` makes it")
+    try:
+        server = Server(directory, host, port)
+    except OSError as error:
+        raise UsageError(f"can't listen on {host}:{port}: {error.strerror}. Choose another --port.") from None
+    with server:
+        print(f"serving {directory} at {server.address}   (Ctrl-C ends it)", flush=True)
+        try:
+            server.serve_forever()
+        except KeyboardInterrupt:
+            print("stopped.")

@@ -1,0 +1,51 @@
+"""The leaderboard as a page: `write_report` makes one file, `server` shows a directory while a run goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from ..errors import UsageError
+from ..files import write_text
+from ..records import Store
+from .gallery import gallery
+from .html import render
+from .page_data import page_data, read_board
+
+
+def write_report(directories: Sequence[Path], out: Path) -> dict[str, int]:
+    """Write one page about one or several boards; returns what it holds, for a line on the screen."""
+    page, counts = make_report(directories)
+    write_text(out, page)
+    return {**counts, "bytes": out.stat().st_size}
+
+
+def make_report(directories: Sequence[Path]) -> tuple[str, dict[str, int]]:
+    """The page, and how many rows, trials and pictures are in it."""
+    stores = [Store(directory) for directory in directories]
+    for store in stores:
+        if not store.records_dir.is_dir():
+            raise UsageError(
+                f"{store.path} holds no records; make some with: pdebench-hss run --out {store.path} --tasks ..."
+            )
+    names = board_names(directories)
+    data = page_data([read_board(store, name) for store, name in zip(stores, names)])
+    shown = gallery(data["summary"]["rows"], lambda trial: _samples(stores, trial))
+    counts = {"rows": data["summary"]["rows"], "trials": data["details"]["trials"], "pictures": shown}
+    page = render(data, shown, f"pdebench-hss: {', '.join(names)}")
+    return page, {name: len(entries) for name, entries in counts.items()}
+
+
+def board_names(directories: Sequence[Path]) -> list[str]:
+    """The directories' own names; where two are alike, with their parents' before them."""
+    names = [directory.resolve().name for directory in directories]
+    return [
+        "/".join(directory.resolve().parts[-2:]) if names.count(name) > 1 else name
+        for directory, name in zip(directories, names)
+    ]
+
+
+def _samples(stores: Sequence[Store], trial: str) -> Any:
+    number, _, key = trial.partition("-")
+    return stores[int(number)].samples(key)

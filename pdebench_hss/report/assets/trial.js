@@ -1,0 +1,166 @@
+// One trial: what came out, its errors, its pictures, its settings and where it was run.
+
+function showTrial() {
+  const dialog = byId("trial");
+  if (!state.trial) {
+    if (dialog.open) dialog.close();
+    return;
+  }
+  const found = findTrial(state.trial);
+  byId("trial-title").textContent = found ? `${modelTitle(found.row.model)} on ${found.row.task}` : "No such trial";
+  const body = byId("trial-body");
+  if (found) fillTrial(body, found);
+  else body.replaceChildren(make("p", {}, `This page has no trial ${state.trial}. It may belong to another board.`));
+  if (!dialog.open) dialog.showModal();
+  dialog.scrollTop = 0;
+  byId("trial-title").focus();
+}
+
+function closeTrial() {
+  if (!state.trial) return;
+  choose({ trial: "" });
+  showTrial();
+}
+
+function fillTrial(body, { row, trial }) {
+  const detail = detailOf(trial.id);
+  const pictures = make("div", {}, make("p", { class: "quiet" }, "Loading pictures…"));
+  body.replaceChildren(
+    ...[
+      make("p", { class: "quiet" }, `${row.equation.replace("--", "–")} · ${settingText(row)} · ${row.metric}${data.summary.boards.length > 1 ? ` · board ${boardName(row)}` : ""}`),
+      seedList(row, trial),
+      trial.status === "ok" ? null : make("p", { class: "bad" }, make("strong", {}, trial.status), `: ${trial.reason}`),
+      make("div", { class: "charts" }, ...trialFigures(row, trial, detail)),
+      make("h3", {}, "Best, median and worst test sample"),
+      pictures,
+      make("h3", {}, "Figures, settings, provenance"),
+      make("div", { class: "facts" }, ...facts(trial, detail)),
+    ].filter(Boolean),
+  );
+  picturesOf(trial.id).then((shown) => fillPictures(pictures, shown, trial));
+}
+
+function seedList(row, current) {
+  const links = row.trials.map((trial) =>
+    make("li", {}, make("a", { href: addressWith({ trial: trial.id }), "aria-current": trial.id === current.id ? "true" : null },
+      `seed ${trial.seed}: ${known(trial.test_err) ? errorText(trial.test_err) : trial.status}`)));
+  return make("ul", { class: "seeds", "aria-label": "Seeds of this row" }, ...links);
+}
+
+// ---------------------------------------------------------------- charts
+
+function trialFigures(row, trial, detail) {
+  const figures = [];
+  if (detail?.errors.length) figures.push(distributionFigure(row, detail));
+  if (detail?.curve.length) figures.push(curveFigure(row, detail));
+  return figures;
+}
+
+function distributionFigure(row, detail) {
+  const share = details().quantiles;
+  const errors = detail.errors;
+  const summary = `Errors of the test samples: best ${errorText(errors[0])}, median ${errorText(errors[10])}, worst ${errorText(errors.at(-1))}.`;
+  return figure("Errors of the test samples", `share of samples below an error · ${summary.slice(summary.indexOf(":") + 2, -1)}`, summary, () => {
+    const positive = errors.filter((error) => error > 0);
+    const settings = layout({ title: row.metric, log: positive.length === errors.length }, { title: "share of test samples" });
+    if (positive.length === errors.length) Object.assign(settings.xaxis, logTicks(errors));
+    Object.assign(settings.yaxis, { tickformat: ".0%", range: [-0.02, 1.02] });
+    const trace = { x: errors, y: share, mode: "lines", line: { color: themed("accent"), width: 2 }, hovertemplate: "%{y:.0%} of samples below %{x:.3g}<extra></extra>" };
+    return { traces: [trace], settings };
+  });
+}
+
+function curveFigure(row, detail) {
+  const [steps, losses] = detail.curve;
+  return figure("Learning curve", "training loss against steps", `Training loss from ${errorText(losses[0])} to ${errorText(losses.at(-1))}.`, () => {
+    const settings = layout({ title: "step" }, { title: "training loss", log: true });
+    const positive = losses.filter((loss) => loss > 0);
+    if (positive.length) Object.assign(settings.yaxis, logTicks(positive));
+    return { traces: [{ x: steps, y: losses, mode: "lines", line: { color: themed("accent"), width: 2 }, hovertemplate: "step %{x}: %{y:.3g}<extra></extra>" }], settings };
+  });
+}
+
+// ---------------------------------------------------------------- pictures
+
+function fillPictures(place, shown, trial) {
+  if (state.trial !== trial.id) return; // the reader went on meanwhile
+  if (!shown.length) {
+    const why = trial.status === "ok" && !live
+      ? "The pictures of this trial are not in this file, or its record has none: one trial per leaderboard row has its pictures here, best ranks first, while they fit."
+      : "This trial has no pictures.";
+    return place.replaceChildren(make("p", { class: "quiet" }, why));
+  }
+  place.replaceChildren(...shown.map(sampleFigure));
+}
+
+function sampleFigure(sample) {
+  const numbers = Object.entries(sample.numbers).map(([name, value]) => `, ${name} = ${value}`).join("");
+  const images = sample.panels.filter((panel) => panel.png);
+  const curves = sample.panels.filter((panel) => panel.y);
+  const caption = make("figcaption", {}, sample.name, make("small", {}, `test sample ${sample.sample}, error ${errorText(sample.error)}${numbers}${images.length ? ` · ${sample.axes}` : ""}`));
+  const lines = lineUp(images).map((line) => line.map((panel) => picture(panel, sample)));
+  const [first = [], ...rest] = lines;
+  return make("figure", {}, caption, ...[[...curvePanels(curves, sample), ...first], ...rest].map((line) => make("div", { class: "pictures" }, ...line)));
+}
+
+// One line for all if they are few; else the inputs on one, and each output field on one of its own.
+function lineUp(images) {
+  if (images.length <= 5) return [images];
+  let line = 0;
+  return grouped(images, (panel) => (panel.role === "truth" ? ++line : line));
+}
+
+function picture(panel, sample) {
+  const alt = `${panel.title} of the ${sample.name} sample, from ${panel.low} to ${panel.high}`;
+  const bar = make("i", { class: panel.low === -panel.high ? "diverging" : "sequential" });
+  return make("div", { class: "picture" }, make("small", {}, panel.title), make("img", { src: panel.png, alt }),
+    make("div", { class: "scale" }, errorSign(panel.low), bar, errorSign(panel.high)));
+}
+
+const errorSign = (value) => (value < 0 ? `−${errorSign(-value)}` : value === 0 ? "0" : value >= 0.01 && value < 1000 ? String(Number(value.toPrecision(3))) : exponent(value, 1));
+
+// Curves of one sample: inputs, truth with the prediction over it, errors.
+function curvePanels(curves, sample) {
+  const together = [["input", ["input"]], ["truth and prediction", ["truth", "prediction"]], ["error", ["error"]]];
+  return together.flatMap(([title, roles]) => {
+    const chosen = curves.filter((panel) => roles.includes(panel.role));
+    if (!chosen.length) return [];
+    const chart = make("div", { class: "curve", role: "img", "aria-label": `${title} of the ${sample.name} sample along the line` });
+    waiting.set(chart, () => curveTraces(chosen));
+    seen.observe(chart);
+    return [make("div", { class: "picture wide" }, make("small", {}, title === "error" || title === "input" ? title : "truth (line), prediction (dashed)"), chart)];
+  });
+}
+
+function curveTraces(chosen) {
+  const look = { input: { color: themed("quiet"), width: 1.5 }, truth: { color: themed("accent"), width: 2.5 }, prediction: { color: "#D55E00", width: 1.8, dash: "dash" }, error: { color: "#D55E00", width: 1.3 } };
+  const traces = chosen.map((panel) => ({ x: panel.y.map((_, i) => i / (panel.y.length - 1)), y: panel.y, mode: "lines", line: look[panel.role], name: plotText(panel.title), hovertemplate: `${plotText(panel.title)}: %{y:.3g}<extra></extra>` }));
+  const settings = layout({ title: "" }, { title: "" }, { margin: { l: 8, r: 8, t: 8, b: 8 } });
+  Object.assign(settings.xaxis, { showticklabels: false, title: "" });
+  Object.assign(settings.yaxis, { nticks: 4, title: "", exponentformat: "e" });
+  return { traces, settings };
+}
+
+// ---------------------------------------------------------------- facts
+
+const factTable = (title, entries) => {
+  const lines = Object.entries(entries).filter(([, value]) => value !== null && value !== undefined && value !== "")
+    .map(([name, value]) => make("tr", {}, make("th", { scope: "row" }, name), make("td", {}, typeof value === "object" ? JSON.stringify(value) : value)));
+  return lines.length ? [make("table", {}, make("caption", { class: "quiet" }, title), make("tbody", {}, ...lines))] : [];
+};
+
+function facts(trial, detail) {
+  const measured = Object.fromEntries(["test_err", "relative_l2", "trajectory_l2", "rmse", "max_error"].map((name) => [name, trial[name]]));
+  const cost = { "fit / s": trial.fit_seconds, "predict / ms per sample": trial.predict_ms, "peak memory / MB": trial.peak_memory_mb };
+  if (!detail) return factTable("Test errors", measured);
+  const spent = Object.fromEntries(Object.entries(detail.spent).map(([name, value]) => [`trained: ${name}`, value]));
+  const started = detail.started ? new Date(1000 * detail.started).toISOString().slice(0, 16).replace("T", " ") + " UTC" : null;
+  return [
+    ...factTable("Test errors, full precision", measured),
+    ...factTable("Cost", { ...cost, ...spent, "parameters, real": detail.parameters.real, "parameters, entries": detail.parameters.numel, "parameters asked for": detail.parameters.target }),
+    ...factTable("Settings", detail.settings),
+    ...factTable("Data", detail.data),
+    ...factTable("Machine", { ...detail.hardware, threads: detail.threads, started }),
+    ...factTable("Versions", { ...detail.versions, ...detail.source, trial: trial.id }),
+  ];
+}

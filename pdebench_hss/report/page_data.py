@@ -1,0 +1,188 @@
+"""Boards -> what the page shows, as plain JSON values. Pure: the same records give the same page.
+
+`page_data` has two parts, because a page should not read what it does not show yet:
+
+    summary   boards, leaderboard rows with their trials, the paper's numbers     read when the page opens
+    details   by key of the trial: settings, provenance, learning curve, errors   read when something asks for them
+
+Pictures are the third part (`gallery`). What many trials share (settings, machines, versions) is stored once in
+``pools`` and referred to by number. Errors in rows and trials keep full precision; curves and quantiles, which are only
+drawn, have `DIGITS` digits.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from .. import __version__, tables
+from ..boards import sorted_results
+from ..paper_tables import CELL, has_rows, paper_table
+from ..published import model_titles, published_tables
+from ..records import Record, Store
+
+CURVE_POINTS = 40
+QUANTILES = np.linspace(0, 1, 21)
+DIGITS = 4
+ROW_COLUMNS = (
+    *("task", "equation", "model", "scale", "budget", "n_train", "params_target", "metric", "params_real"),
+    *("test_err_mean", "test_err_std", "err_low", "err_high", "n_seeds", "n_expected", "rank", "skill"),
+    *("fit_seconds", "predict_ms", "peak_memory_mb", "flops_step", "fit_flops", "status", "reason", "hardware"),
+    *("device", "training_free"),
+)
+TRIAL_COLUMNS = ("key", "seed", "status", "reason", *tables.METRICS, "fit_seconds", "predict_ms", "peak_memory_mb")
+
+
+@dataclass
+class Board:
+    """A directory's name and everything that was read from it."""
+
+    name: str
+    records: list[Record]
+    errors: Mapping[str, np.ndarray] = field(default_factory=dict)
+    curves: Mapping[str, tuple[np.ndarray, np.ndarray]] = field(default_factory=dict)
+
+
+def read_board(store: Store, name: str) -> Board:
+    """Read a directory of records; one that can't be read counts as missing (and is warned about)."""
+    records = store.current()
+    names = ("error_test_err", "curve_steps", "curve_losses")
+    arrays = {record.key: store.samples(record.key, *names) for record in records if record.status != "missing"}
+    return Board(
+        name,
+        records,
+        {key: found["error_test_err"] for key, found in arrays.items() if "error_test_err" in found},
+        {key: (found["curve_steps"], found["curve_losses"]) for key, found in arrays.items() if "curve_steps" in found},
+    )
+
+
+def page_data(boards: Sequence[Board]) -> dict[str, Any]:
+    """Everything but the pictures."""
+    rows: list[dict[str, Any]] = []
+    papers: list[dict[str, Any]] = []
+    details: dict[str, dict[str, Any]] = {}
+    pools = Pools()
+    for number, board in enumerate(boards):
+        results = sorted_results(board.records)
+        table = tables.leaderboard(results, board.errors)
+        rows += _rows(number, results, table)
+        papers += _papers(number, table)
+        details |= {trial_id(number, record.key): _detail(record, board, pools) for record in board.records}
+    return {
+        "summary": {
+            "version": __version__,
+            "boards": [board.name for board in boards],
+            "rows": rows,
+            "papers": papers,
+            "titles": model_titles(),
+        },
+        "details": {"pools": pools.values, "quantiles": [_plain(q) for q in QUANTILES], "trials": details},
+    }
+
+
+def trial_id(board: int, key: str) -> str:
+    """A trial on the page: two boards may hold the same trial, run on two machines."""
+    return f"{board}-{key}"
+
+
+def _rows(number: int, results: pd.DataFrame, table: pd.DataFrame) -> list[dict[str, Any]]:
+    """The rows of a board's leaderboard, each with its trials."""
+    identity = [*tables.GROUP, "model"]
+    like = table.groupby(tables.GROUP, sort=False, dropna=False).ngroup()  # rows that are ranked against each other
+    groups = [f"{number}-{place}" for place in like]
+    trials: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+    for names, trial in zip(_records(results[identity]), _records(results[list(TRIAL_COLUMNS)])):
+        trials.setdefault(tuple(names.values()), []).append({"id": trial_id(number, trial.pop("key")), **trial})
+    return [
+        {"board": number, "group": group, **row, "trials": trials[tuple(names.values())]}
+        for names, group, row in zip(_records(table[identity]), groups, _records(table[list(ROW_COLUMNS)]))
+    ]
+
+
+def _papers(number: int, ours: pd.DataFrame) -> list[dict[str, Any]]:
+    """The paper's tables that a board has rows of, ours beside the published numbers."""
+    found = []
+    for name, cells in published_tables().items():
+        if not has_rows(ours, name):
+            continue
+        models = list(dict.fromkeys(cell.model for cell in cells))
+        lines = []
+        for row in _records(paper_table(ours, name)):
+            cells_of = {model: {value: row.pop(f"{model}_{value}") for value in CELL} for model in models}
+            lines.append({**row, "cells": cells_of})
+        found.append({"board": number, "name": name, "models": models, "rows": lines})
+    return found
+
+
+class Pools:
+    """Values that many trials share, each kept once: ``number(kind, value)`` is its place in ``values[kind]``."""
+
+    def __init__(self) -> None:
+        self.values: dict[str, list[Any]] = {}
+        self._numbers: dict[tuple[str, str], int] = {}
+
+    def number(self, kind: str, value: Any) -> int:
+        pool = self.values.setdefault(kind, [])
+        number = self._numbers.setdefault((kind, json.dumps(value, sort_keys=True)), len(pool))
+        if number == len(pool):
+            pool.append(value)
+        return number
+
+
+def _detail(record: Record, board: Board, pools: Pools) -> dict[str, Any]:
+    trial, provenance = record.trial, record.provenance
+    shared = {
+        "settings": {
+            **{name: trial.get(name) for name in ("model_version", "model_origin", "task_origin", "data_seed")},
+            **{f"hparams.{name}": value for name, value in trial["hparams"].items()},
+            **{f"optimizer.{name}": value for name, value in trial["optimizer"].items()},
+            **{f"task.{name}": value for name, value in trial["task_params"].items()},
+        },
+        "hardware": provenance.get("hardware", {}),
+        "versions": provenance.get("versions", {}),
+        "source": provenance.get("source", {}),
+        "data": record.data,
+    }
+    steps, losses = board.curves.get(record.key, ((), ()))
+    errors = board.errors.get(record.key, ())
+    return {
+        **{name: pools.number(name, value) for name, value in shared.items()},
+        "parameters": record.parameters,
+        "spent": {name: _plain(value) for name, value in record.spent.items()},
+        "seconds": {name: _short(value) for name, value in record.seconds.items()},
+        "threads": provenance.get("threads"),
+        "started": provenance.get("started"),
+        "curve": _thinned(steps, losses),
+        "errors": [_short(q) for q in np.quantile(errors, QUANTILES)] if len(errors) else [],
+    }
+
+
+def _thinned(steps: Any, losses: Any) -> list[list[float | None]]:
+    """A learning curve with at most `CURVE_POINTS` points, equally spaced, the first and the last among them."""
+    if len(steps) == 0:
+        return []
+    kept = np.unique(np.linspace(0, len(steps) - 1, min(len(steps), CURVE_POINTS)).round().astype(int))
+    return [[int(steps[i]) for i in kept], [_short(losses[i]) for i in kept]]
+
+
+def _records(table: pd.DataFrame) -> list[dict[str, Any]]:
+    """The rows of a table as plain values; what is missing or not finite is None."""
+    columns = {str(name): [_plain(value) for value in table[name].tolist()] for name in table.columns}
+    return [dict(zip(columns, values)) for values in zip(*columns.values())]
+
+
+def _plain(value: Any) -> Any:
+    if value is None or value is pd.NA or (isinstance(value, float) and not math.isfinite(value)):
+        return None
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _short(value: float | None) -> float | None:
+    value = _plain(value)
+    return None if value is None else float(f"{value:.{DIGITS}g}")

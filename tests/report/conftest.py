@@ -1,0 +1,27 @@
+"""A real browser, or a skip that says how to get one (an error where one was promised: PDEBENCH_HSS_NEED_BROWSER)."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+
+import pytest
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+ADVICE = "the page is tested in a real Chromium: apt-get install chromium (or put one on the PATH)"
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator:
+    playwright = pytest.importorskip("playwright.sync_api", reason="pip install 'pdebench-hss[test]' for playwright")
+    path = next((found for found in map(shutil.which, BROWSERS) if found), None)
+    if path is None:
+        if os.environ.get("PDEBENCH_HSS_NEED_BROWSER"):
+            pytest.fail(f"no browser here, but PDEBENCH_HSS_NEED_BROWSER is set; {ADVICE}")
+        pytest.skip(ADVICE)
+    with playwright.sync_playwright() as tool:
+        # Chromium's own sandbox does not start as root, which is what containers run as.
+        started = tool.chromium.launch(executable_path=path, args=["--no-sandbox"] if os.geteuid() == 0 else [])
+        yield started
+        started.close()

@@ -1,0 +1,268 @@
+"""The page in a real browser: what a reader does with it, and what must never happen in it."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from board_of_records import make_record, make_trial, usual_board, write_board
+
+from pdebench_hss.report import write_report
+from pdebench_hss.report.server import Server
+
+AXE = Path(__file__).parent / "axe" / "axe.min.js"
+EVIL = "<img src=x onerror=hacked()></script><script>hacked()</script>"
+
+
+@pytest.fixture
+def page(browser):
+    """A page that fails the test if anything is written to its console or thrown in it."""
+    context = browser.new_context(viewport={"width": 1280, "height": 900})
+    page = context.new_page()
+    complaints: list[str] = []
+    page.on("console", lambda message: complaints.append(f"{message.type}: {message.text}"))
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    page.set_default_timeout(15_000)
+    yield page
+    context.close()
+    assert complaints == []
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("report")
+    write_report([usual_board(folder / "board")], folder / "report.html")
+    return (folder / "report.html").as_uri()
+
+
+def until(page, expression: str) -> None:
+    """Wait until an expression is true. (The page's policy forbids Playwright's own way, which is good to know.)"""
+    for _ in range(150):
+        if page.evaluate(expression):
+            return
+        page.wait_for_timeout(100)
+    raise AssertionError(f"never true: {expression}")
+
+
+def column(page, number: int) -> list[str]:
+    cells = page.locator(f"#leaderboard-body tbody tr:not(.group-line) td:nth-child({number})")
+    return [text.strip() for text in cells.all_inner_texts()]
+
+
+def models(page) -> list[str]:
+    return page.locator("#leaderboard-body tbody a").all_inner_texts()
+
+
+def choices(page) -> dict[str, list[str]]:
+    return parse_qs(urlsplit(page.url).fragment)
+
+
+def test_the_leaderboard_has_every_row_with_result_or_reason(page, report):
+    page.goto(report)
+    assert models(page) == [
+        *("Neural-HSS", "FNO", "mean"),
+        *("Neural-HSS", "FNO", "mean", "DeepONet", "Green Learning", "ResNet"),
+    ]
+    text = page.locator("#leaderboard-body").inner_text()
+    assert "0.1050 ± 0.0071" in text
+    assert "+88 %" in text
+    for reason in ("missing: not run yet", "skipped: needs a linear PDE", "failed: ValueError: the kernel is too wide"):
+        assert reason in text
+
+
+def test_a_click_on_a_column_sorts_a_second_turns_and_a_third_restores(page, report):
+    page.goto(report)
+    page.get_by_role("button", name="Error", exact=True).click()
+    ordered = [float(text.split()[0]) for text in column(page, 4)[:6]]
+    assert ordered == [0.0105, 0.0205, 0.09, 0.105, 0.205, 0.9]
+    header = page.locator("th", has=page.get_by_role("button", name="Error", exact=True))
+    assert header.get_attribute("aria-sort") == "ascending"
+    page.get_by_role("button", name="Error", exact=True).click()
+    assert column(page, 4)[0].startswith("0.9000")
+    assert header.get_attribute("aria-sort") == "descending"
+    page.get_by_role("button", name="Error", exact=True).click()
+    assert "sort" not in choices(page)
+
+
+def test_filters_narrow_every_section_and_stand_in_the_address(page, report):
+    page.goto(report)
+    page.select_option("select[name=task]", "heat_1d")
+    assert models(page) == ["Neural-HSS", "FNO", "mean"]
+    assert page.locator("#count").inner_text() == "3 of 9 rows"
+    assert choices(page) == {"task": ["heat_1d"]}
+    assert "poisson_2d" not in page.locator("#overview-body").inner_text()
+    assert "Poisson" not in page.locator("#paper-body").inner_text()
+    page.fill("input[name=q]", "fno")
+    assert models(page) == ["FNO"]
+    page.get_by_role("button", name="Clear").click()
+    assert len(models(page)) == 9
+
+
+def test_a_shared_link_shows_the_same_rows_order_and_trial(page, browser, report):
+    page.goto(report)
+    page.select_option("select[name=task]", "poisson_2d")
+    page.get_by_role("button", name="Skill", exact=True).click()
+    page.locator("#leaderboard-body").get_by_role("link", name="FNO").click()
+    page.locator("#trial").wait_for()
+    other = browser.new_page()
+    other.goto(page.url)
+    assert other.locator("#trial-title").inner_text() == "FNO on poisson_2d"
+    other.keyboard.press("Escape")
+    other.locator("#trial").wait_for(state="hidden")
+    assert models(other) == models(page)
+    assert choices(other) == {"task": ["poisson_2d"], "sort": ["skill"]}
+    other.close()
+
+
+def test_a_trial_opens_with_charts_pictures_settings_and_provenance_and_back_closes_it(page, report):
+    page.goto(report)
+    page.locator("#leaderboard-body").get_by_role("link", name="FNO").first.click()
+    dialog = page.get_by_role("dialog")
+    assert "FNO on heat_1d" in dialog.inner_text()
+    until(page, "document.querySelectorAll('#trial .chart svg.main-svg').length >= 2")
+    until(page, "document.querySelectorAll('#trial img').length === 12")
+    assert page.evaluate(
+        "[...document.querySelectorAll('#trial img')].every((i) => i.complete && i.naturalWidth === 16)"
+    )
+    for fact in ("hparams.width", "optimizer.lr", "a cpu", "abc", "0.020000000000000004"):
+        assert fact in dialog.inner_text()
+    dialog.get_by_role("link", name="seed 1").click()
+    assert "0.021" in dialog.locator("[aria-current]").inner_text()
+    page.go_back()
+    page.go_back()
+    page.locator("#trial").wait_for(state="hidden")
+
+
+def test_charts_are_drawn_when_they_come_into_view(page, report):
+    page.goto(report)
+    for section in ("pareto", "learning"):
+        page.locator(f"#{section}").scroll_into_view_if_needed()
+        page.wait_for_selector(f"#{section} .chart svg.main-svg")
+    page.select_option("#cost", "params_real")
+    page.wait_for_selector("#pareto .chart svg.main-svg")
+    label = page.locator("#pareto .chart").first.get_attribute("aria-label")
+    assert "Error against parameters on heat_1d" in label
+    assert "Not beaten in both: Neural-HSS" in label
+
+
+def test_several_train_sizes_make_a_study(page, tmp_path):
+    records = [make_record(make_trial(n_train=n), 1 / n) for n in (16, 32, 64)]
+    write_report([write_board(tmp_path / "board", records)], tmp_path / "report.html")
+    page.goto((tmp_path / "report.html").as_uri())
+    page.locator("#studies").scroll_into_view_if_needed()
+    page.wait_for_selector("#studies .chart svg.main-svg")
+    label = page.locator("#studies .chart").get_attribute("aria-label")
+    assert label == "Error on poisson_2d against training samples: 16, 32, 64."
+
+
+def test_nothing_a_plugin_says_runs_in_the_page(browser, tmp_path):
+    evil = make_trial(EVIL, EVIL, equation=EVIL, hparams={EVIL: EVIL})
+    records = [make_record(evil), make_record(make_trial("fno", EVIL, equation=EVIL), None, "failed", EVIL)]
+    records += [make_record(make_trial(EVIL, EVIL, n_train=32, equation=EVIL))]
+    write_report([write_board(tmp_path / "board", records)], tmp_path / "report.html")
+    page = browser.new_page()
+    page.add_init_script("window.hacks = 0; window.hacked = () => { window.hacks += 1; };")
+    page.goto((tmp_path / "report.html").as_uri())
+    for section in ("pareto", "studies", "learning"):
+        page.locator(f"#{section}").scroll_into_view_if_needed()
+    page.wait_for_selector("#studies .chart svg.main-svg")
+    page.locator("#leaderboard-body tbody a").first.click()
+    page.wait_for_selector("#trial .chart svg.main-svg")
+    assert EVIL in page.locator("#leaderboard-body").inner_text()
+    assert page.evaluate("window.hacks") == 0
+    assert page.evaluate("document.querySelectorAll('img[src=x], [onerror]').length") == 0
+    page.close()
+
+
+def test_an_empty_board_says_so(page, tmp_path):
+    write_report([write_board(tmp_path / "board", [])], tmp_path / "report.html")
+    page.goto((tmp_path / "report.html").as_uri())
+    assert "The board has no records yet" in page.locator("#empty").inner_text()
+    assert not page.locator("#leaderboard").is_visible()
+
+
+def test_an_unknown_trial_in_a_link_is_explained(page, report):
+    page.goto(f"{report}#trial=0-nobody")
+    assert "This page has no trial 0-nobody" in page.locator("#trial").inner_text()
+
+
+def test_a_live_board_grows_by_itself_and_keeps_the_open_trial(page, tmp_path):
+    board = write_board(tmp_path / "board", [make_record(make_trial("fno"), 0.2)], [make_trial("resnet")])
+    with Server(board, "127.0.0.1", 0) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        page.goto(server.address)
+        page.locator("#leaderboard-body").get_by_role("link", name="FNO").click()
+        until(page, "document.querySelectorAll('#trial img').length === 12")
+        assert "missing: not run yet" in page.locator("#leaderboard-body").inner_text()
+        write_board(board, [make_record(make_trial("resnet"), 0.1)])
+        until(page, "document.querySelector('#leaderboard-body').innerText.includes('0.1000')")
+        assert page.locator("#trial-title").is_visible()
+        page.keyboard.press("Escape")
+        assert models(page) == ["ResNet", "FNO"]
+        assert page.locator("#live").inner_text() == "● live"
+        page.goto("about:blank")
+        server.shutdown()
+
+
+def test_a_reader_without_a_mouse_can_filter_sort_and_open_a_trial(page, report):
+    page.goto(report)
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.textContent") == "Skip to the leaderboard"
+    page.keyboard.press("Enter")
+    assert page.evaluate("document.activeElement.id") == "leaderboard"
+    page.keyboard.press("Tab")  # the scrollable region
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.dataset.sort") == "rank"
+    page.keyboard.press("Enter")
+    assert choices(page) == {"sort": ["rank"]}
+    assert page.evaluate("document.activeElement.dataset.sort") == "rank"
+    page.locator("#leaderboard-body tbody a").first.focus()
+    page.keyboard.press("Enter")
+    page.locator("#trial").wait_for()
+    assert page.evaluate("document.activeElement.id") == "trial-title"
+    page.keyboard.press("Escape")
+    page.locator("#trial").wait_for(state="hidden")
+
+
+@pytest.mark.parametrize(("theme", "width"), [("light", 1280), ("dark", 390)])
+def test_axe_finds_nothing(browser, report, theme, width):
+    context = browser.new_context(viewport={"width": width, "height": 844}, color_scheme=theme, bypass_csp=True)
+    page = context.new_page()
+    page.goto(report)
+    for state in ("", "trial"):
+        if state:
+            page.locator("#leaderboard-body tbody a").first.click()
+            until(page, "document.querySelectorAll('#trial img').length === 12")
+        page.add_script_tag(path=AXE)
+        found = page.evaluate("axe.run()")
+        assert len(found["passes"]) > 15
+        assert [(v["impact"], v["id"], v["nodes"][0]["html"][:200]) for v in found["violations"]] == []
+    context.close()
+
+
+def test_a_phone_shows_the_page_without_scrolling_sideways(browser, report):
+    context = browser.new_context(viewport={"width": 390, "height": 844}, is_mobile=True)
+    page = context.new_page()
+    page.goto(report)
+    page.wait_for_selector("#leaderboard-body tbody tr")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    assert page.locator("#leaderboard-body").get_by_role("link", name="FNO").first.is_visible()
+    context.close()
+
+
+def test_printing_draws_every_chart_in_light_colours(browser, report):
+    context = browser.new_context(color_scheme="dark")
+    page = context.new_page()
+    page.goto(report)
+    page.wait_for_selector("#learning .chart", state="attached")
+    page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
+    until(
+        page,
+        "[...document.querySelectorAll('main .chart')].every((chart) => chart.querySelector('svg.main-svg'))",
+    )
+    assert page.evaluate("document.documentElement.dataset.theme") == "light"
+    page.evaluate("window.dispatchEvent(new Event('afterprint'))")
+    assert page.evaluate("document.documentElement.dataset.theme") == "dark"
+    context.close()

@@ -1,0 +1,136 @@
+"""What the page shows is what the records say: every trial, to the last bit, with its reason if it has no result."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+from board_of_records import make_record, make_trial, usual_board, write_board
+
+from pdebench_hss.published import published
+from pdebench_hss.records import Store
+from pdebench_hss.report.packing import pack
+from pdebench_hss.report.page_data import CURVE_POINTS, QUANTILES, Board, page_data, read_board
+
+
+def data_of(*boards: Path) -> dict:
+    return page_data([read_board(Store(path), path.name) for path in boards])
+
+
+def rows_of(data: dict) -> dict[tuple[str, str], dict]:
+    return {(row["task"], row["model"]): row for row in data["summary"]["rows"]}
+
+
+def test_rows_have_mean_deviation_rank_skill_and_all_their_trials(tmp_path):
+    row = rows_of(data_of(usual_board(tmp_path / "board")))["poisson_2d", "fno"]
+    errors = [0.2, 0.21]
+    assert row["test_err_mean"] == pytest.approx(np.mean(errors), rel=1e-15)
+    assert row["test_err_std"] == pytest.approx(np.std(errors, ddof=1), rel=1e-12)
+    assert (row["rank"], row["skill"]) == (2, pytest.approx(1 - 0.205 / 0.9))
+    assert [(trial["seed"], trial["test_err"]) for trial in row["trials"]] == [(0, 0.2), (1, 0.2 + 0.01)]
+
+
+def test_skipped_failed_and_missing_cells_are_rows_with_their_reason(tmp_path):
+    rows = rows_of(data_of(usual_board(tmp_path / "board")))
+    found = {model: (rows["poisson_2d", model]["status"], rows["poisson_2d", model]["reason"]) for model in
+             ("green_learning", "resnet", "deeponet")}  # fmt: skip
+    assert found == {
+        "green_learning": ("skipped", "needs a linear PDE"),
+        "resnet": ("failed", "ValueError: the kernel is too wide"),
+        "deeponet": ("missing", "not run yet"),
+    }
+    assert all(rows["poisson_2d", model]["test_err_mean"] is None for model in found)
+    assert all(rows["poisson_2d", model]["rank"] is None for model in found)
+
+
+def test_errors_keep_every_bit(tmp_path):
+    error = 3.123456789012345e-8
+    board = write_board(tmp_path / "board", [make_record(make_trial(), error)])
+    data = json.loads(json.dumps(data_of(board)))
+    (row,) = data["summary"]["rows"]
+    assert row["test_err_mean"] == error
+    assert row["trials"][0]["test_err"] == error
+
+
+def test_rows_that_are_not_ranked_together_are_in_different_groups(tmp_path):
+    trials = [make_trial(), make_trial(n_train=32), make_trial("resnet"), make_trial(task="heat_1d")]
+    board = write_board(tmp_path / "board", [make_record(trial) for trial in trials])
+    groups = {(r["task"], r["model"], r["n_train"]): r["group"] for r in data_of(board)["summary"]["rows"]}
+    assert groups["poisson_2d", "fno", 64] == groups["poisson_2d", "resnet", 64]
+    assert len(set(groups.values())) == 3
+
+
+def test_the_same_trial_on_two_boards_is_two_trials(tmp_path):
+    one = write_board(tmp_path / "one", [make_record(make_trial(), 0.1)])
+    two = write_board(tmp_path / "two", [make_record(make_trial(), 0.2)])
+    data = data_of(one, two)
+    assert [(row["board"], row["test_err_mean"]) for row in data["summary"]["rows"]] == [(0, 0.1), (1, 0.2)]
+    assert len(data["details"]["trials"]) == 2
+    assert data["summary"]["boards"] == ["one", "two"]
+
+
+def test_every_trial_has_its_settings_provenance_curve_and_errors(tmp_path):
+    data = data_of(usual_board(tmp_path / "board"))["details"]
+    (trial,) = (make_trial("fno", "heat_1d", 1),)
+    detail = data["trials"][f"0-{trial.key}"]
+    settings = data["pools"]["settings"][detail["settings"]]
+    assert (settings["hparams.width"], settings["optimizer.lr"]) == (8, 1e-3)
+    assert data["pools"]["hardware"][detail["hardware"]]["id"] == "machine-a"
+    errors = 0.021 * np.array([0.5, 0.8, 1.0, 1.2, 1.5])
+    np.testing.assert_allclose(detail["errors"], np.quantile(errors, QUANTILES), rtol=1e-3)
+    steps, losses = detail["curve"]
+    assert (steps[0], steps[-1]) == (1, 100)
+    assert len(steps) == len(losses) <= CURVE_POINTS
+    np.testing.assert_allclose(losses, np.exp(-(np.array(steps) - 1) / 30), rtol=1e-3)
+
+
+def test_what_trials_share_is_stored_once(tmp_path):
+    data = data_of(usual_board(tmp_path / "board"))["details"]
+    assert len(data["trials"]) == 15
+    assert len(data["pools"]["versions"]) == 2  # that of every trial that ran, and none of the missing one
+    assert len(data["pools"]["settings"]) == 1
+
+
+def test_the_papers_numbers_stand_beside_ours(tmp_path):
+    papers = data_of(usual_board(tmp_path / "board"))["summary"]["papers"]
+    lines = {(paper["name"], row["task"]): row["cells"] for paper in papers for row in paper["rows"]}
+    ours = lines["table_2d", "poisson_2d"]["fno"]
+    assert ours["test_err"] == pytest.approx(0.205)
+    assert ours["paper_test_err"] == published()["poisson_2d", "fno"].test_err
+    assert lines["table_2d", "poisson_2d"]["resnet"]["test_err"] is None
+    assert lines["table_1d", "heat_1d"]["neural_hss"]["test_err"] == pytest.approx(0.0105)
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+def test_what_is_not_a_number_is_missing_and_the_data_stay_json(value):
+    record = make_record(make_trial(), value, predict_ms=value)
+    board = Board("board", [record], {record.key: np.array([0.1, 0.2])}, {record.key: ([1, 2], [0.5, value])})
+    data = page_data([board])
+    json.dumps(data, allow_nan=False)
+    assert data["summary"]["rows"][0]["predict_ms"] is None
+    assert data["details"]["trials"][f"0-{record.key}"]["curve"] == [[1, 2], [0.5, None]]
+
+
+def test_an_empty_board_gives_an_empty_page():
+    data = page_data([Board("empty", [])])
+    assert data["summary"]["rows"] == []
+    assert data["details"]["trials"] == {}
+
+
+def test_packing_keeps_every_value_and_repeats_no_name(tmp_path):
+    data = data_of(usual_board(tmp_path / "board"))
+    packed = pack(data)["summary"]
+    rows = [dict(zip(packed["rows"], values)) for values in zip(*packed["rows"].values())]
+    trials = [dict(zip(packed["trials"], values)) for values in zip(*packed["trials"].values())]
+    for number, row in enumerate(rows):
+        row["trials"] = [{n: v for n, v in trial.items() if n != "row"} for trial in trials if trial["row"] == number]
+    assert rows == data["summary"]["rows"]
+    assert json.dumps(pack(data)).count("test_err_mean") == 1
+
+
+def test_the_same_records_give_the_same_data(tmp_path):
+    board = usual_board(tmp_path / "board")
+    assert json.dumps(data_of(board)) == json.dumps(data_of(board))
