@@ -4,7 +4,7 @@ Model: the ResNet plugin as it runs on poisson_1d at scale small; data: random f
 same arithmetic (their weights are compared at the end). The two take turns in one process, so that a machine that gets
 slower or faster meets both alike; the overhead is the median of the ratios of neighbours.
 
-    python benchmarks/core_loop.py [--steps 50] [--repeats 15] [--threads 1]
+    python benchmarks/core_loop.py [--steps 20] [--repeats 41] [--threads 1]
 
 Ends with an error if the core's loop takes more than 3 % longer.
 """
@@ -70,8 +70,8 @@ def seconds(loop: Callable[[nn.Module, TrainSet, int], None], module: nn.Module,
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Overhead of the core's training loop over a bare PyTorch loop.")
-    parser.add_argument("--steps", type=int, default=50, help="steps of one repetition")
-    parser.add_argument("--repeats", type=int, default=15, help="repetitions of each loop")
+    parser.add_argument("--steps", type=int, default=20, help="steps of one repetition")
+    parser.add_argument("--repeats", type=int, default=41, help="repetitions of each loop")
     parser.add_argument("--threads", type=int, default=1)
     options = parser.parse_args()
     torch.set_num_threads(options.threads)

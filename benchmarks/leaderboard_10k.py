@@ -21,6 +21,7 @@ from typing import Any
 from tabulate import tabulate
 
 from pdebench_hss import tables
+from pdebench_hss.boards import write_board
 from pdebench_hss.records import Record, Store
 from pdebench_hss.trial import Trial, provenance
 
@@ -112,7 +113,7 @@ def main() -> None:
         reading, records = timed(store.current)
         building_results, results = timed(lambda: tables.results(records))
         building_board, board = timed(lambda: tables.leaderboard(results))
-        everything, _ = timed(lambda: tables.write_tables(store))
+        everything, _ = timed(lambda: write_board(store))
     assert len(results) == options.records
     total = reading + building_results + building_board
     rows = [

@@ -12,7 +12,7 @@ from .model import ModelSpec
 from .task import Recipe, Scale, TaskInfo, TaskSpec
 
 if TYPE_CHECKING:
-    from .api import leaderboard, load_task, run
+    from .api import compare, leaderboard, load_task, run
 
 __version__ = "0.1.0"
 
@@ -23,6 +23,7 @@ __all__ = [
     "TaskInfo",
     "TaskSpec",
     "__version__",
+    "compare",
     "hookimpl",
     "leaderboard",
     "load_task",
@@ -31,7 +32,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("leaderboard", "load_task", "run"):
+    if name in ("compare", "leaderboard", "load_task", "run"):
         from . import api
 
         return getattr(api, name)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
 from . import data, tables
+from .board_files import read_board
+from .comparison import ComparisonWarning
+from .comparison import compare as compare_boards
 from .config import make_config
 from .plugins import load_registry
-from .records import Store
 from .runner import Run
 from .selection import check_options, choose
 
@@ -25,10 +28,29 @@ def run(models: str | list[str] = "all", tasks: str | list[str] = "", **options:
 
 
 def leaderboard(source: pd.DataFrame | str | Path) -> pd.DataFrame:
-    """One row per task and model, from a results table or from a directory of records."""
-    if isinstance(source, pd.DataFrame):
-        return tables.leaderboard(source)
-    return tables.leaderboard(tables.results(Store(source).current()))
+    """One row per task and model, from a results table, a directory of records or a CSV file."""
+    return read_board(source).summary
+
+
+def compare(
+    reference: pd.DataFrame | str | Path, *others: pd.DataFrame | str | Path, force: bool = False
+) -> pd.DataFrame:
+    """Every further board against the first, one row per cell: change, interval, verdict.
+
+    Boards are directories, CSV files, or tables as `run` and `leaderboard` return them. Tables have no errors by test
+    sample, so directories say more.
+
+    >>> compare("leaderboards/small-cpu", "leaderboards/latest")  # doctest: +SKIP
+    """
+    boards = [read_board(source, _name(source, number)) for number, source in enumerate((reference, *others), start=1)]
+    found = compare_boards(boards, force=force)
+    for note in found.notes:
+        warnings.warn(note, ComparisonWarning, stacklevel=2)
+    return found.table
+
+
+def _name(source: Any, number: int) -> str:
+    return f"table {number}" if isinstance(source, pd.DataFrame) else str(source)
 
 
 def load_task(name: str, scale: str = "small", seed: int = 0, jobs: int = 1, **params: Any) -> data.TaskData:

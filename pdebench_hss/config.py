@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -117,6 +118,24 @@ class RunConfig:
     @property
     def threads(self) -> int:
         return max(1, available_cores() // self.n_jobs)
+
+    @property
+    def command(self) -> str:
+        """The command line that asks for the same trials, whether this came from flags, a file or Python.
+
+        Where results go and whether they are made again is left out: it does not change them.
+        """
+        words = ["pdebench-hss", "run"]
+        for f in dataclasses.fields(self):
+            value = getattr(self, f.name)
+            if f.name in ("out", "force", "plugins") or value in (f.default, None):
+                continue
+            words.append(f"--{f.name.replace('_', '-')}")
+            if value is not True:
+                words.append(",".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value))
+        for file in [self.plugins] if isinstance(self.plugins, str) else self.plugins:
+            words += ["--plugin", str(file)]
+        return shlex.join(words)
 
 
 def available_cores() -> int:

@@ -1,8 +1,9 @@
 """FLOPs of one training step, counted by torch's dispatcher with what it leaves out by default.
 
-torch counts matrix products and convolutions. Two corrections matter for neural operators: FFTs are not counted at all
-(here: 5 N log2 N real operations per complex transform of N points, half of it for real data), and a product of complex
-matrices is counted like a real one (it takes four real products). Pointwise work is left out, as is customary.
+torch counts matrix products and convolutions. Three corrections matter for neural operators: FFTs aren't counted at all
+(here: 5 N log2 N real operations per complex transform of N points, half of it for real data), a product of complex
+matrices is counted like a real one (it takes four real products), and one that is added to a matrix in place is not
+counted. Pointwise work is left out, as is customary.
 """
 
 from __future__ import annotations
@@ -60,6 +61,8 @@ FORMULAS = {
     aten._fft_c2c: _raw(_c2c),
     aten._fft_c2r: _raw(_c2r),
     **{op: _raw(_complex_aware(op)) for op in (aten.mm, aten.addmm, aten.bmm, aten.baddbmm)},
+    aten.addmm_: _raw(_complex_aware(aten.addmm)),
+    aten.baddbmm_: _raw(_complex_aware(aten.baddbmm)),
 }
 
 

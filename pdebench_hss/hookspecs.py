@@ -1,4 +1,4 @@
-"""The plugin contract: five hooks, all optional.
+"""The plugin contract: six hooks, all optional.
 
 A plugin is a module (or object) named by an entry point of group ``pdebench_hss``. It must be cheap to
 import: no torch, no scipy. What is heavy is named by a ``"package.module:attribute"`` string and imported
@@ -13,6 +13,7 @@ import pluggy
 
 if TYPE_CHECKING:
     from .model import ModelSpec
+    from .study import Study
     from .task import TaskSpec
 
 PROJECT = "pdebench_hss"
@@ -32,13 +33,18 @@ def pdebench_hss_tasks() -> list[TaskSpec]:  # type: ignore[empty-body]
 
 
 @hookspec
-def pdebench_hss_studies() -> list[Any]:  # type: ignore[empty-body]
+def pdebench_hss_studies() -> list[Study]:  # type: ignore[empty-body]
     """The studies (named sets of trials) this plugin brings."""
 
 
 @hookspec
 def pdebench_hss_executors() -> dict[str, str]:  # type: ignore[empty-body]
     """Executors by name, each as ``"module:Class"``; see ``pdebench_hss.executors``."""
+
+
+@hookspec
+def pdebench_hss_benches() -> dict[str, str]:  # type: ignore[empty-body]
+    """Benchmarks of time and memory by name, each as ``"module:function"``; see ``pdebench_hss.bench``."""
 
 
 @hookspec

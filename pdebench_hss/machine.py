@@ -83,6 +83,17 @@ def peak_memory() -> int:
     return usage if platform.system() == "Darwin" else usage * 1024
 
 
+def free_memory() -> int:
+    """Bytes that a computation may still take without pushing others out."""
+    try:
+        for line in Path("/proc/meminfo").read_text().splitlines():
+            if line.startswith("MemAvailable:"):
+                return int(line.split()[1]) * 1024
+    except OSError:
+        pass
+    return _memory_bytes() // 2
+
+
 def _status_bytes(name: str) -> int:
     try:
         for line in Path("/proc/self/status").read_text().splitlines():

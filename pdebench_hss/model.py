@@ -34,6 +34,7 @@ class ModelSpec:
                     has its own. Budget and batch belong to the task and are the same for everybody.
     training_free   true of baselines that the others' skill is measured against.
     version         raise it whenever a change can change a result: it is part of every trial's key.
+    citation        BibTeX entries; ``pdebench-hss cite`` prints them to those who used the model.
     """
 
     name: str

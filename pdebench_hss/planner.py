@@ -53,7 +53,7 @@ class Plan:
 
     def estimate(self) -> tuple[float, int]:
         """Seconds expected for what is to run, and how many of its trials nothing is known about."""
-        known = [_expected_seconds(cell, self.history) for cell in self.todo]
+        known = [expected_seconds(cell, self.history) for cell in self.todo]
         return sum(s for s in known if s is not None) / self.jobs, sum(s is None for s in known)
 
 
@@ -193,7 +193,8 @@ def _place(trial: Mapping[str, Any]) -> str:
     return f"{trial['model_label']} {trial['task_label']} {trial['scale']}"
 
 
-def _expected_seconds(cell: Cell, history: Mapping[str, Any]) -> float | None:
+def expected_seconds(cell: Cell, history: Mapping[str, Any]) -> float | None:
+    """From earlier trials of the same model on the same task at the same scale; None if there are none."""
     trial = cell.trial
     if (known := history.get(_place(trial.to_dict()))) is None:
         return None

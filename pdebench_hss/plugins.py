@@ -24,6 +24,7 @@ import pluggy
 from . import hookspecs
 from .errors import PluginError, UsageError, did_you_mean
 from .model import ModelSpec
+from .study import Study
 from .task import TaskSpec
 
 GROUP = hookspecs.PROJECT
@@ -66,7 +67,8 @@ class Registry:
     models: dict[str, Registered[ModelSpec]] = field(default_factory=dict)
     tasks: dict[str, Registered[TaskSpec]] = field(default_factory=dict)
     executors: dict[str, Registered[str]] = field(default_factory=dict)
-    studies: dict[str, Registered[Any]] = field(default_factory=dict)
+    benches: dict[str, Registered[str]] = field(default_factory=dict)
+    studies: dict[str, Registered[Study]] = field(default_factory=dict)
     plugins: list[Origin] = field(default_factory=list)
     broken: list[BrokenPlugin] = field(default_factory=list)
     manager: pluggy.PluginManager = field(default_factory=lambda: pluggy.PluginManager(GROUP))
@@ -80,6 +82,12 @@ class Registry:
     def executor(self, name: str) -> Registered[str]:
         return _lookup(self.executors, "executor", name)
 
+    def bench(self, name: str) -> Registered[str]:
+        return _lookup(self.benches, "bench", name, "benches")
+
+    def study(self, name: str) -> Registered[Study]:
+        return _lookup(self.studies, "study", name, "studies")
+
     def notify_finished(self, record: Any) -> list[BrokenPlugin]:
         """Tell trackers about a record; a tracker that raises is reported, and the others still hear of it."""
         failures = []
@@ -92,12 +100,12 @@ class Registry:
         return failures
 
 
-def _lookup(table: dict[str, Registered[Spec]], kind: str, name: str) -> Registered[Spec]:
+def _lookup(table: dict[str, Registered[Spec]], kind: str, name: str, plural: str = "") -> Registered[Spec]:
     try:
         return table[name]
     except KeyError:
         hint = did_you_mean(name, table)
-        raise UsageError(f"no {kind} {name!r}.{hint}  See: pdebench-hss list {kind}s") from None
+        raise UsageError(f"no {kind} {name!r}.{hint}  See: pdebench-hss list {plural or kind + 's'}") from None
 
 
 def load_registry(plugin_files: Sequence[str | Path] = (), *, strict: bool = False) -> Registry:
@@ -128,9 +136,10 @@ def _load(registry: Registry, origin: Origin, load: Callable[[], Any]) -> None:
         found = {
             "models": _call(registry, plugin, "pdebench_hss_models", ModelSpec),
             "tasks": _call(registry, plugin, "pdebench_hss_tasks", TaskSpec),
-            "studies": _call(registry, plugin, "pdebench_hss_studies", object),
+            "studies": _call(registry, plugin, "pdebench_hss_studies", Study),
         }
         executors = _hook(registry, plugin, "pdebench_hss_executors") or {}
+        benches = _hook(registry, plugin, "pdebench_hss_benches") or {}
     except Exception as error:
         if registry.manager.is_registered(plugin):
             registry.manager.unregister(plugin)
@@ -139,9 +148,11 @@ def _load(registry: Registry, origin: Origin, load: Callable[[], Any]) -> None:
     registry.plugins.append(origin)
     for kind, specs in found.items():
         for spec in specs:
-            _add(getattr(registry, kind), kind[:-1], spec.name, spec, origin)
+            _add(getattr(registry, kind), "study" if kind == "studies" else kind[:-1], spec.name, spec, origin)
     for executor_name, reference in executors.items():
         _add(registry.executors, "executor", executor_name, reference, origin)
+    for bench_name, reference in benches.items():
+        _add(registry.benches, "bench", bench_name, reference, origin)
 
 
 def _add(table: dict[str, Registered[Any]], kind: str, name: str, spec: Any, origin: Origin) -> None:

@@ -3,8 +3,8 @@
 A store is a directory:
 
     records/<key>.json     one per trial, written whole the moment the trial ends
-    records/<key>.npz      beside it: per-sample test errors and the learning curve
-    plan.json              the cells that were asked for, so that missing ones can be shown as missing
+    records/<key>.npz      beside it: per-sample test errors, the learning curve, three pictures
+    plan.json              the cells that were asked for, so that missing ones can be shown as missing, and by what
     checkpoints/, logs/    work in progress
     *.csv, *.md            tables, derived from the above at any time
 
@@ -63,9 +63,10 @@ class Record:
     seconds      build, fit, predict (all test samples, median of a few), total
     predict_ms   milliseconds per test sample
     peak_memory  bytes beyond what the process held before the trial
-    data         content hash and sizes
+    data         content hash, sizes, and what a sample cost to generate (seconds of one core; None if imported)
     provenance   versions, source commit, hardware, threads, device, times
-    samples      arrays: ``error_<metric>`` per test sample, ``curve_steps``, ``curve_losses``
+    samples      arrays: ``error_<metric>`` per test sample, ``curve_steps``, ``curve_losses``, and ``picture_*``
+                 of the best, median and worst test sample (see `pictures`)
     """
 
     key: str
@@ -148,13 +149,13 @@ class Store:
         write_text(self.records_dir / f"{record.key}.json", record.to_json())
         self.checkpoint(record.key).unlink(missing_ok=True)
 
-    def samples(self, key: str) -> dict[str, np.ndarray]:
-        """The arrays beside a record; empty if there are none."""
+    def samples(self, key: str, *names: str) -> dict[str, np.ndarray]:
+        """The arrays beside a record, or those of them that are named; empty if there are none."""
         import numpy as np
 
         try:
             with np.load(self.records_dir / f"{key}.npz") as arrays:
-                return dict(arrays)
+                return {name: arrays[name] for name in arrays.files if not names or name in names}
         except FileNotFoundError:
             return {}
         except (OSError, ValueError, zipfile.BadZipFile, zlib.error) as error:
@@ -177,21 +178,31 @@ class Store:
 
     def plan(self) -> dict[str, dict[str, Any]]:
         """The cells asked for so far: cell identity -> the trial (with its key) that stands for it now."""
+        return dict(self._plan_file().get("cells", {}))
+
+    def commands(self) -> list[str]:
+        """The commands that asked for them, each once, in the order of their first use."""
+        return list(self._plan_file().get("commands", []))
+
+    def _plan_file(self) -> dict[str, Any]:
         try:
             content = json.loads((self.path / "plan.json").read_text(encoding="utf-8"))
-            return dict(content["cells"])
+            return {"cells": dict(content["cells"]), "commands": list(content.get("commands", []))}
         except FileNotFoundError:
             return {}
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
             message = f"plan.json in {self.path} can't be read ({error}); only existing records are shown"
-            warnings.warn(message, RecordWarning, stacklevel=2)
+            warnings.warn(message, RecordWarning, stacklevel=3)
             return {}
 
-    def add_to_plan(self, trials: Iterable[Trial]) -> None:
+    def add_to_plan(self, trials: Iterable[Trial], command: str = "") -> None:
         """Later plans win: a cell asked for again, with a newer model say, is represented by its new trial."""
-        cells = self.plan()
+        cells, commands = self.plan(), self.commands()
         cells.update({trial.cell: {"key": trial.key, "trial": trial.to_dict()} for trial in trials})
-        write_text(self.path / "plan.json", json.dumps({"schema": SCHEMA, "cells": cells}, indent=1) + "\n")
+        if command and command not in commands:
+            commands.append(command)
+        content = {"schema": SCHEMA, "commands": commands, "cells": cells}
+        write_text(self.path / "plan.json", json.dumps(content, indent=1) + "\n")
 
     def current(self) -> list[Record]:
         """One record per planned cell, ``missing`` where there is none yet; all records if no plan is known."""

@@ -15,7 +15,8 @@ from typing import Any
 import pandas as pd
 from filelock import FileLock, Timeout
 
-from . import data, tables
+from . import data
+from .boards import write_board
 from .config import RunConfig
 from .datafile import Header
 from .errors import DataError, PdebenchError, StoreError
@@ -90,7 +91,7 @@ class Run:
     def _execute(self) -> Outcome:
         executor = self._executor()
         plan = self.plan()
-        self.store.add_to_plan(cell.trial for cell in plan.cells)
+        self.store.add_to_plan((cell.trial for cell in plan.cells), self.config.command)
         for cell in plan.having(SKIP):
             assert cell.record is not None
             self.store.put(cell.record)
@@ -110,14 +111,14 @@ class Run:
         except KeyboardInterrupt:
             for event in executor.stop():
                 self._finish(event.trial, event.value, done)
-            tables.write_tables(self.store)
+            write_board(self.store)
             ended = sum(cell.trial.key in done for cell in todo)
             raise RunInterrupted(
                 f"stopped. {ended} of {len(todo)} trials done and kept; run the same command to go on."
             ) from None
         finally:
             executor.close()
-        board, paths = tables.write_tables(self.store)
+        board, paths = write_board(self.store)
         return Outcome(plan, [done[cell.trial.key] for cell in plan.cells], board, paths)
 
     def _with_data(self, plan: Plan, done: dict[str, Record]) -> list[Cell]:

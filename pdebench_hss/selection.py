@@ -49,6 +49,22 @@ def choose(text: str | Sequence[str], known: Iterable[str], kind: str) -> list[C
     return list(chosen.values())
 
 
+def choose_any(text: str | Sequence[str], models: Iterable[str], tasks: Iterable[str]) -> tuple[list[str], list[str]]:
+    """Names, globs or ``all`` of models and tasks together: the models and the tasks among them."""
+    models, tasks = sorted(models), sorted(tasks)
+    found: tuple[dict[str, None], dict[str, None]] = ({}, {})
+    for item in split(text):
+        pattern = "*" if item == "all" else item
+        matches = [fnmatch.filter(known, pattern) for known in (models, tasks)]
+        if not any(matches):
+            hint = did_you_mean(item, [*models, *tasks])
+            see = "pdebench-hss list models, pdebench-hss list tasks"
+            raise UsageError(f"no model or task {item!r}.{hint}  See: {see}")
+        for names, chosen in zip(matches, found):
+            chosen.update(dict.fromkeys(names))
+    return list(found[0]), list(found[1])
+
+
 def split(text: str | Sequence[str]) -> list[str]:
     """Split at commas outside brackets."""
     if not isinstance(text, str):

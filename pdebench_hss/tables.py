@@ -3,6 +3,7 @@
 `results` has one row per trial, `leaderboard` one row per task and model. Rules:
 
 * errors keep full precision; mean and standard deviation (n - 1) are over seeds, and only over those that ended well
+* ``err_low`` and ``err_high`` are the 95 % interval of the mean (`intervals`), over test samples where they are at hand
 * a rank is given to models all of whose expected seeds ended well, within one task, scale, budget and train size
 * ``skill`` = 1 - error / error of the best training-free baseline in the same group; 0 is "no better than that"
 * what failed, was skipped or has not run yet is a row with its status and reason, never averaged over
@@ -10,22 +11,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from pathlib import Path
+import math
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from .files import replacing, write_text
-from .records import OK, Record, Store
+from .intervals import Errors, error_interval
+from .records import OK, Record
 
 # Columns as in the documentation; what a reader needs to tell rows apart comes first.
 LEADERBOARD_COLUMNS = [
     *("task", "equation", "model", "scale", "budget", "n_train", "metric", "params_real", "params_numel"),
     *("test_err_mean", "test_err_std", "n_seeds", "n_expected", "rank", "skill", "fit_seconds", "predict_ms"),
     *("peak_memory_mb", "flops_step", "status", "reason", "data_hash", "hardware", "params_target", "data_id"),
-    "device",
+    *("device", "err_low", "err_high", "fit_flops", "data_seconds", "training_free"),
 ]
 METRICS = ("test_err", "relative_l2", "trajectory_l2", "rmse", "max_error")
 RESULTS_COLUMNS = [
@@ -34,7 +35,7 @@ RESULTS_COLUMNS = [
     *METRICS,
     *("steps", "fit_seconds", "predict_ms"),
     *("peak_memory_mb", "flops_step", "status", "reason", "data_hash", "hardware", "params_target", "data_id"),
-    *("device", "training_free"),
+    *("device", "training_free", "fit_flops", "data_seconds"),
 ]
 GROUP = ["task", "scale", "budget", "n_train", "params_target", "data_id", "device"]
 
@@ -58,9 +59,7 @@ def _row(record: Record) -> dict[str, Any]:
         "metric": trial["metric"],
         "params_real": record.parameters.get("real"),
         "params_numel": record.parameters.get("numel"),
-        **{
-            name: record.metrics.get(name) for name in ("test_err", "relative_l2", "trajectory_l2", "rmse", "max_error")
-        },
+        **{name: record.metrics.get(name) for name in METRICS},
         "steps": record.spent.get("steps"),
         "fit_seconds": record.seconds.get("fit"),
         "predict_ms": record.predict_ms,
@@ -74,41 +73,66 @@ def _row(record: Record) -> dict[str, Any]:
         "data_id": trial["data_id"][:12],
         "device": trial["device"],
         "training_free": trial["training_free"],
+        "fit_flops": record.spent.get("flops"),
+        "data_seconds": _data_seconds(record),
     }
 
 
-def leaderboard(results: pd.DataFrame) -> pd.DataFrame:
-    """One row per task and model, best first."""
+def _data_seconds(record: Record) -> float | None:
+    """What generating the training samples cost, in seconds of one core."""
+    per_sample = record.data.get("seconds_per_sample")
+    return per_sample * record.data["n_train"] if per_sample is not None else None
+
+
+def leaderboard(results: pd.DataFrame, samples: Mapping[str, np.ndarray] | None = None) -> pd.DataFrame:
+    """One row per task and model, best first. ``samples``: the errors of each test sample, by the key of a trial."""
     rows = [
-        _summary(dict(zip([*GROUP, "model"], names)), trials)
+        _summary(dict(zip([*GROUP, "model"], names)), trials, samples or {})
         for names, trials in results.groupby([*GROUP, "model"], sort=False, dropna=False)
     ]
-    board = pd.DataFrame(rows, columns=[*LEADERBOARD_COLUMNS, "training_free"])
+    board = pd.DataFrame(rows, columns=LEADERBOARD_COLUMNS)
     if board.empty:
-        return board[LEADERBOARD_COLUMNS]
+        return board
     parts = [_rank(group) for _, group in board.groupby(GROUP, sort=False, dropna=False)]
-    return pd.concat(parts, ignore_index=True)[LEADERBOARD_COLUMNS]
+    return pd.concat(parts, ignore_index=True)
 
 
-def _summary(names: dict[str, Any], trials: pd.DataFrame) -> dict[str, Any]:
+def seed_errors(trials: pd.DataFrame, samples: Mapping[str, np.ndarray]) -> Errors:
+    """What is known of the errors of one cell whose trials all ended well."""
+    keys = dict(zip(trials["seed"], trials["key"]))
+    known = {seed: samples[key] for seed, key in keys.items() if key in samples}
+    return Errors.of(dict(zip(trials["seed"], trials["test_err"])), known)
+
+
+def _summary(names: dict[str, Any], trials: pd.DataFrame, samples: Mapping[str, np.ndarray]) -> dict[str, Any]:
     good = trials[trials["status"] == OK]
     bad = trials[trials["status"] != OK]
     shown = good if len(good) else trials
     first = shown.iloc[0]
+    low, high = error_interval(seed_errors(good, samples)) if len(good) else (np.nan, np.nan)
     return {
         **names,
         **{column: first[column] for column in ("equation", "metric", "params_real", "params_numel", "flops_step")},
         **{column: _same(shown[column]) for column in ("data_hash", "hardware")},
         "test_err_mean": good["test_err"].mean() if len(good) else np.nan,
-        "test_err_std": good["test_err"].std(ddof=1) if len(good) > 1 else np.nan,
+        "test_err_std": _spread(good["test_err"]),
         "n_seeds": len(good),
         "n_expected": len(trials),
-        **{column: shown[column].median() for column in ("fit_seconds", "predict_ms")},
+        **{column: shown[column].median() for column in ("fit_seconds", "predict_ms", "fit_flops", "data_seconds")},
+        "err_low": low,
+        "err_high": high,
         "peak_memory_mb": shown["peak_memory_mb"].max(),
         "status": OK if bad.empty else str(bad.iloc[0]["status"]),
         "reason": "" if bad.empty else str(bad.iloc[0]["reason"]),
         "training_free": bool(trials["training_free"].any()),
     }
+
+
+def _spread(errors: pd.Series) -> float:
+    """Standard deviation over seeds; equal errors have none, not even that of rounding their mean."""
+    if len(errors) < 2:
+        return math.nan
+    return 0.0 if errors.nunique() == 1 else float(errors.std(ddof=1))
 
 
 def _same(values: pd.Series) -> Any:
@@ -127,19 +151,6 @@ def _rank(group: pd.DataFrame) -> pd.DataFrame:
     return group.sort_values(["rank", "model"], na_position="last")
 
 
-def write_tables(store: Store) -> tuple[pd.DataFrame, list[Path]]:
-    """(Re)write the tables of a directory from its records; the same records give the same bytes."""
-    trials = results(store.current())
-    trials = trials.sort_values([*GROUP, "model", "seed"], kind="stable", na_position="first", ignore_index=True)
-    board = leaderboard(trials)
-    paths = [store.path / name for name in ("results.csv", "leaderboard.csv", "leaderboard.md")]
-    for path, table in zip(paths, (trials, board)):
-        with replacing(path) as temporary:
-            table.to_csv(temporary, index=False, lineterminator="\n")
-    write_text(paths[2], to_markdown(board))
-    return board, paths
-
-
 def to_markdown(board: pd.DataFrame) -> str:
     """One table per group, as on the screen."""
     from tabulate import tabulate
@@ -147,13 +158,18 @@ def to_markdown(board: pd.DataFrame) -> str:
     parts = []
     for _, group in board.groupby(GROUP, sort=False, dropna=False):
         first = group.iloc[0]
-        parts.append(f"## {first['equation']} (`{first['task']}`)\n\n{group_line(first)}\n")
+        parts.append(f"## {title(first)} (`{first['task']}`)\n\n{group_line(first)}\n")
         rows = [display_row(row) for _, row in group.iterrows()]
         parts.append(tabulate(rows, headers=DISPLAY_HEADERS, tablefmt="github", disable_numparse=True) + "\n")
     return "\n".join(parts)
 
 
 DISPLAY_HEADERS = ["#", "model", "error", "params", "fit", "predict", "skill", ""]
+
+
+def title(row: pd.Series) -> str:
+    """The equation's name; titles come from the paper and may have TeX's dash."""
+    return str(row["equation"]).replace("--", "–")
 
 
 def group_line(row: pd.Series) -> str:
@@ -166,7 +182,7 @@ def group_line(row: pd.Series) -> str:
 def display_row(row: pd.Series) -> list[str]:
     """A leaderboard row as people read it."""
     error = format_error(row["test_err_mean"])
-    if pd.notna(row["test_err_std"]):
+    if row["test_err_std"] > 0:  # closed forms don't depend on the seed
         error += f" ± {format_error(row['test_err_std'])}"
     if 0 < row["n_seeds"] < row["n_expected"]:
         error += f" ({row['n_seeds']} of {row['n_expected']} seeds)"

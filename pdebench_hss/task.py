@@ -108,6 +108,7 @@ class TaskSpec:
                 that "nothing changes" is a meaningful guess. Always true of rollout tasks.
     read        ``(directory, size, **params) -> {"train": (inputs, outputs), "test": (...)}`` from public files.
     dtype       of the stored arrays.
+    citation    BibTeX entries; ``pdebench-hss cite`` prints them to those who used the task.
     """
 
     name: str

@@ -9,6 +9,7 @@
 
 Each case is one promise on one task at scale ``smoke``. All of these have been broken by published code: a block whose
 output is never used, a parameter that gets no gradient, a model that ignores its input, complex weights counted once.
+`task_cases` is the same for tasks.
 """
 
 from __future__ import annotations
@@ -26,13 +27,14 @@ import torch
 from torch import Tensor, nn
 
 from . import data, training
-from .errors import UsageError
+from .errors import ContractError, UsageError
 from .evaluation import Predictor
 from .lazy import call_target
 from .model import ModelSpec
 from .plugins import Registry, load_registry
 from .sizing import count_on_meta, count_parameters
 from .task import TaskInfo, TaskSpec
+from .task_testing import task_cases as task_cases  # the contract of tasks, for their authors
 
 SCALE = "smoke"
 SEED = 20240229
@@ -41,10 +43,6 @@ OVERFIT_STEPS = 500
 OVERFIT_LR = 5e-3
 OVERFIT_SHARE = 0.25
 ROUNDING = 1e-4
-
-
-class ContractError(AssertionError):
-    """A promise that a model doesn't keep, and what to look for."""
 
 
 @dataclass(frozen=True)

@@ -37,7 +37,8 @@ PROTOCOL = 1
 
 BETAS = (0.9, 0.99)
 CLIP_NORM = 1.0
-CHECKPOINT_SECONDS = 30.0
+CHECKPOINT_SECONDS = 5.0
+CHECKPOINT_SHARE = 0.02  # of a trial's time: a checkpoint that takes long is written less often
 EMIT_SECONDS = 0.25
 CURVE_POINTS = 256
 DIGEST_BYTES = hashlib.sha256().digest_size
@@ -206,6 +207,7 @@ def fit(
     total = budget.steps(len(train), order.batch, flops_step)
     spent, module = state.spent, module.train()
     clock = last_saved = last_emitted = time.perf_counter()
+    interval = checkpoint_seconds
 
     while (fraction := budget.fraction(spent, total)) < 1.0:
         for group in adamw.param_groups:
@@ -231,9 +233,10 @@ def fit(
             emit(step=spent.steps, total=total, fraction=budget.fraction(spent, total), loss=value)
             last_emitted = now
         stopping = should_stop()
-        if checkpoint is not None and (stopping or now - last_saved > checkpoint_seconds):
+        if checkpoint is not None and (stopping or now - last_saved > interval):
             _save(checkpoint, module, adamw, state)
             last_saved = clock = time.perf_counter()  # saving is not training: no budget is spent on it
+            interval = max(checkpoint_seconds, (last_saved - now) / CHECKPOINT_SHARE)
         if stopping:
             raise Interrupted(f"stopped at step {spent.steps}")
     return state

@@ -25,6 +25,7 @@ from .budget import parse_budget
 from .evaluation import Predictor, time_prediction
 from .hashing import digest, seed_from
 from .metrics import sample_errors
+from .pictures import pictures
 from .plugins import Registry, load_registry
 from .records import DIVERGED, FAILED, OK, OUT_OF_MEMORY, Record
 from .sizing import count_parameters
@@ -156,6 +157,7 @@ def _run(trial: Trial, context: Context, registry: Registry, progress: _Progress
         "sha256": samples.sha256,
         "n_train": len(samples.train.inputs),
         "n_test": len(samples.test.inputs),
+        "seconds_per_sample": samples.seconds_per_sample,
     }
 
     start = time.perf_counter()
@@ -179,6 +181,7 @@ def _run(trial: Trial, context: Context, registry: Registry, progress: _Progress
     errors = sample_errors(prediction, samples.test.outputs, task.spec.metric, task.mask)
     progress.metrics = {name: float(values.mean()) for name, values in errors.items()}
     progress.samples |= {f"error_{name}": values for name, values in errors.items()}
+    progress.samples |= pictures(task, samples.test.inputs, samples.test.outputs, prediction, errors["test_err"])
     progress.seconds["predict"] = time_prediction(predict, samples.test.inputs)
     progress.predict_ms = 1e3 * progress.seconds["predict"] / len(samples.test.inputs)
 

@@ -9,6 +9,7 @@ Only short messages go through the pipe, so that each is written whole or not at
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import os
 import pickle
@@ -58,7 +59,8 @@ def main() -> None:
     inbox = Connection(int(sys.argv[1]), writable=False)
     outbox = Connection(int(sys.argv[2]), readable=False)
     for module in sys.argv[3:]:
-        importlib.import_module(module)
+        with contextlib.suppress(Exception):  # it will fail again in the job that needs it, and be reported there
+            importlib.import_module(module)
     wakeup_read, wakeup_write = os.pipe()
     os.set_blocking(wakeup_write, False)
     signal.set_wakeup_fd(wakeup_write)

@@ -10,7 +10,17 @@ from pathlib import Path
 
 import pytest
 
+# Tests run side by side, one core each; what they start inherits this, so that a run in a test has one job by default.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+if (worker := os.environ.get("PYTEST_XDIST_WORKER", "")) and hasattr(os, "sched_setaffinity"):
+    cores = sorted(os.sched_getaffinity(0))
+    os.sched_setaffinity(0, {cores[int(worker.removeprefix("gw")) % len(cores)]})
+
 TOYS = Path(__file__).parent / "toys" / "toy_plugin.py"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: item.get_closest_marker("early") is None)  # a stable sort: the others keep their order
 
 
 @pytest.fixture(autouse=True)

@@ -8,6 +8,7 @@ import pytest
 from pdebench_hss.plugins import load_registry
 
 
+@pytest.mark.early
 @pytest.mark.timeout(600)
 def test_every_model_on_every_task_at_scale_smoke(cli, tmp_path):
     done = cli("run", "--models", "all", "--tasks", "all", "--scale", "smoke", "--out", "board", timeout=590)

@@ -1,6 +1,6 @@
 """The command line. `main` is the one place where errors become messages and exit codes.
 
-Exit codes: 0 fine, 1 some trial failed or data could not be made, 2 usage, 130 stopped by Ctrl-C.
+Exit codes: 0 fine, 1 some trial failed or data could not be made, 2 usage, 3 regression, 130 Ctrl-C.
 """
 
 from __future__ import annotations

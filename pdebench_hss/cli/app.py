@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from .. import __version__
-from . import board, check, data, doctor, listing, params, run
+from . import bench, board, check, cite, compare, data, doctor, listing, new, params, plot, report, run, show, study
 
 app = typer.Typer(
     name="pdebench-hss",
@@ -38,10 +38,18 @@ def root(
 
 
 app.command("run")(run.run)
+app.command("study")(study.study)
 app.add_typer(listing.app, name="list")
-app.command("show")(listing.show)
+app.command("show")(show.show)
 app.command("params")(params.params)
 app.command("check")(check.check)
+app.add_typer(new.app, name="new")
+app.command("cite")(cite.cite)
 app.command("leaderboard")(board.leaderboard)
+app.command("compare")(compare.compare)
+app.command("plot")(plot.plot)
+app.command("report")(report.report)
+app.command("serve")(report.serve)
+app.command("bench")(bench.bench)
 app.add_typer(data.app, name="data")
 app.command("doctor")(doctor.doctor)

@@ -4,35 +4,51 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from .output import Format, FormatOption
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 
 def leaderboard(
-    directory: Annotated[Path, typer.Argument(help="A directory that `run` wrote.")] = Path("leaderboards/latest"),
+    source: Annotated[
+        Path, typer.Argument(metavar="BOARD", help="A directory that `run` wrote, or a results.csv.")
+    ] = Path("leaderboards/latest"),
     form: FormatOption = Format.table,
 ) -> None:
     """Rebuild the tables of a results directory from its records, and print the leaderboard.
 
+    The same records give the same files, bit for bit. From a CSV file it is printed and nothing is written.
+
     Example:  pdebench-hss leaderboard leaderboards/latest --format csv
     """
-    from .. import tables
-    from ..errors import UsageError
-    from ..records import Store
+    from ..tables import to_markdown
     from .display import print_board
 
-    store = Store(directory)
-    if not store.records_dir.is_dir():
-        raise UsageError(
-            f"{directory} holds no records; make some with: pdebench-hss run --out {directory} --tasks ..."
-        )
-    board, _ = tables.write_tables(store)
+    board = _board(source)
     if form is Format.csv:
         board.to_csv(sys.stdout, index=False, lineterminator="\n")
     elif form is Format.json:
         print(board.to_json(orient="records", indent=1, double_precision=15))
+    elif form is Format.markdown:
+        print(to_markdown(board))
     else:
         print_board(board)
+
+
+def _board(source: Path) -> pd.DataFrame:
+    from ..board_files import read_board
+    from ..boards import write_board
+    from ..errors import UsageError
+    from ..records import Store
+
+    if source.is_file():
+        return read_board(source).summary
+    store = Store(source)
+    if not any(store.records_dir.glob("*.json")):
+        raise UsageError(f"{source} holds no records; make some with: pdebench-hss run --out {source} --tasks ...")
+    return write_board(store)[0]

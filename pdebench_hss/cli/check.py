@@ -1,36 +1,45 @@
-"""``check``: does a model keep the contract?"""
+"""``check``: does a model or a task keep the contract?"""
 
 from __future__ import annotations
 
 import time
 import traceback
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 import typer
 
 from ..plugins import load_registry
-from ..selection import choose
+from ..selection import choose_any
 from .output import Format, FormatOption, PluginOption, StrictOption, print_rows, warn_broken
 
 
 def check(
-    names: Annotated[str, typer.Argument(metavar="NAME", help="A model, a glob or all.")],
-    tasks: Annotated[str, typer.Option(help="Only on these tasks.")] = "*",
+    names: Annotated[str, typer.Argument(metavar="NAME", help="A model, a task, a glob or all.")],
+    tasks: Annotated[str, typer.Option(help="Models: only on these tasks.")] = "*",
     form: FormatOption = Format.table,
     plugin: PluginOption = None,
     strict: StrictOption = None,
 ) -> None:
-    """Check a model against the contract on every task it supports: shapes, gradients, determinism, honesty.
+    """Check a model on every task it supports (shapes, gradients, determinism, honesty), or a task (its samples).
 
     Exit 1 if a promise is broken. The same suite is in pdebench_hss.testing for your own tests.
 
     Example:  pdebench-hss check my_solver
     """
+    from ..task_testing import task_cases
+
     registry = load_registry(plugin or (), strict=bool(strict))
     warn_broken(registry)
+    models, own_tasks = choose_any(names, registry.models, registry.tasks)
+    quiet = form is not Format.table
     rows: list[dict[str, Any]] = []
-    for choice in choose(names, registry.models, "model"):
-        rows += _check(choice.name, registry, tasks, quiet=form is not Format.table)
+    for task in own_tasks:
+        rows += _check(task, "", task_cases(task, registry), quiet)
+    for model in models:
+        from ..testing import cases
+
+        rows += _check(model, model, cases(model, registry, tasks), quiet)
     if form is not Format.table:
         print_rows(rows, ["model", "task", "promise", "status", "message"], form)
     broken = [row for row in rows if row["status"] != "ok"]
@@ -38,11 +47,10 @@ def check(
         raise typer.Exit(1)
 
 
-def _check(name: str, registry: Any, tasks: str, quiet: bool) -> list[dict[str, Any]]:
-    from ..testing import cases
-
+def _check(name: str, model: str, cases: Sequence[Any], quiet: bool) -> list[dict[str, Any]]:
+    """Try every promise of one name, say what is broken as it is found, and how many were kept."""
     start, rows = time.perf_counter(), []
-    for case in cases(name, registry, tasks):
+    for case in cases:
         status, message = "ok", ""
         try:
             case.run()
@@ -50,12 +58,13 @@ def _check(name: str, registry: Any, tasks: str, quiet: bool) -> list[dict[str, 
             status, message = "broken", str(error)
         except Exception as error:
             status, message = "error", traceback.format_exception_only(error)[-1].strip()
-        rows.append({"model": name, "task": case.task.name, "promise": case.name, "status": status, "message": message})
+        task = case.task.name
+        rows.append({"model": model, "task": task, "promise": case.name, "status": status, "message": message})
         if status != "ok" and not quiet:
-            print(f"✗ {name} on {case.task.name}: {case.name}: {message}")
+            print(f"✗ {name}{f' on {task}' if model else ''}: {case.name}: {message}")
     if not quiet:
         kept = sum(row["status"] == "ok" for row in rows)
         mark = "✓" if kept == len(rows) else "✗"
-        on = len({row["task"] for row in rows})
-        print(f"{mark} {name}: {kept} of {len(rows)} promises kept on {on} tasks   {time.perf_counter() - start:.1f} s")
+        on = f" on {len({row['task'] for row in rows})} tasks" if model else ""
+        print(f"{mark} {name}: {kept} of {len(rows)} promises kept{on}   {time.perf_counter() - start:.1f} s")
     return rows

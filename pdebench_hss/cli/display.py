@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -19,7 +20,7 @@ from ..planner import CACHED, RETRY, RUN, SKIP, Plan
 from ..published import published_range
 from ..records import OK, Record
 from ..runner import Outcome, Reporter
-from ..tables import DISPLAY_HEADERS, GROUP, display_row, format_error, group_line
+from ..tables import DISPLAY_HEADERS, GROUP, display_row, format_error, group_line, title
 from ..trial import Trial
 
 console = Console(highlight=False, soft_wrap=True)
@@ -190,25 +191,39 @@ def print_outcome(config: RunConfig, outcome: Outcome) -> None:
     board = outcome.board
     mine = board[board["task"].isin(tasks) & board["budget"].isin(budgets) & (board["scale"] == config.scale)]
     print_board(mine)
-    wrote = ", ".join(path.name for path in outcome.paths)
-    console.print(f"wrote {config.out}/{{{wrote}}}{_paper_note(cells)}", markup=False)
+    console.print(f"wrote {_written(config.out, outcome.paths)}{_paper_note(outcome.plan)}", markup=False)
+
+
+def _written(folder: str, paths: list[Path]) -> str:
+    """``board/{results,leaderboard,table_2d}.csv, .md, .tex``: the tables; a page without one is beside them."""
+    names = ",".join(path.stem for path in paths if path.suffix == ".csv")
+    others = "".join(f", {suffix}" for suffix in dict.fromkeys(path.suffix for path in paths) if suffix != ".csv")
+    return f"{folder}/{{{names}}}.csv{others}"
 
 
 def print_board(board: pd.DataFrame) -> None:
     for _, group in board.groupby(GROUP, sort=False, dropna=False):
         first = group.iloc[0]
-        table = Table(title=f"{first['equation']}  ({first['task']})", title_justify="left", box=None, pad_edge=False)
+        table = Table(title=f"{title(first)}  ({first['task']})", title_justify="left", box=None, pad_edge=False)
         for header in DISPLAY_HEADERS:
             table.add_column(header, justify="left" if header in ("model", "") else "right", no_wrap=header != "")
-        for _, row in group.iterrows():
+        scored, absent = group[group["n_seeds"] > 0], group[group["n_seeds"] == 0]
+        for _, row in scored.iterrows():
             table.add_row(*(cell.replace("[", r"\[") for cell in display_row(row)))
         console.print()
         console.print(table)
+        width = max(map(len, group["model"]))
+        for _, row in absent.iterrows():  # nothing but a reason, which gets the rest of the line
+            console.print(f"–  {row['model']:<{width}}  {display_row(row)[-1]}", markup=False, highlight=False)
         console.print(group_line(first), style="dim", markup=False)
 
 
-def _paper_note(trials: list[Trial]) -> str:
+def _paper_note(plan: Plan) -> str:
     """The paper's range, where one task was run and the paper has it."""
-    names = {trial.task for trial in trials}
-    found = published_range(names.pop()) if len(names) == 1 else None
-    return f"      (paper: {found[0]:g} – {found[1]:g}, at its own scale)" if found else ""
+    specs = {cell.dataset.spec.name: cell.dataset.spec for cell in plan.cells}
+    found = published_range(next(iter(specs))) if len(specs) == 1 else None
+    if found is None:
+        return ""
+    size = next(iter(specs.values())).scales.get("paper")
+    where = f"at {'x'.join(map(str, size.grid))}" if size else "at its own scale"
+    return f"      (paper: {found[0]:g} – {found[1]:g}, {where})"

@@ -1,4 +1,4 @@
-"""Tables on the terminal, as CSV or as JSON: one function for everything that lists."""
+"""Tables on the terminal, as CSV, Markdown or JSON: one function for everything that lists."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ import typer
 class Format(str, enum.Enum):
     table = "table"
     csv = "csv"
+    markdown = "markdown"
     json = "json"
 
 
@@ -38,7 +39,8 @@ def print_rows(rows: Sequence[dict[str, Any]], columns: Sequence[str], form: For
         from tabulate import tabulate
 
         cells = [["" if row.get(c) is None else str(row[c]) for c in columns] for row in rows]
-        print(tabulate(cells, headers=list(columns), tablefmt="simple", disable_numparse=True))
+        style = "github" if form is Format.markdown else "simple"
+        print(tabulate(cells, headers=list(columns), tablefmt=style, disable_numparse=True))
 
 
 def warn_broken(registry: Any) -> None:

@@ -43,6 +43,8 @@ def run(
     pdebench-hss run --config experiment.yaml --dry-run
     """
     from ..config import load_config
+    from ..plugins import load_registry
+    from ..selection import choose
 
     flags = {
         "models": models,
@@ -64,12 +66,16 @@ def run(
         "strict_plugins": strict,
     }
     settings = load_config(config, flags)
+    registry = load_registry(settings.plugins, strict=settings.strict_plugins)
+    # A mistyped name should not wait until torch is imported; the plan looks at them again, with all else.
+    choose(settings.models, registry.models, "model")
+    choose(settings.tasks, registry.tasks, "task")
 
     from ..runner import Run
     from .display import make_reporter, print_outcome, print_plan
 
     with make_reporter() as reporter:
-        engine = Run(settings, reporter=reporter)
+        engine = Run(settings, registry, reporter)
         if dry_run:
             print_plan(settings, engine.plan())
             return

@@ -60,7 +60,7 @@ def test_what_a_model_prints_does_not_reach_the_terminal(cli, toys):
     [
         ("toy_nan", ("toy_nan", "sample", "non-finite outputs")),
         ("toy_raises", ("toy_raises", "ZeroDivisionError", "the toy solver broke")),
-        ("toy_shape", ("toy_shape", "(3, 1, 15)", "expected (3, 1, 16)")),
+        ("toy_shape", ("toy_shape", "(8, 1, 15)", "expected (8, 1, 16)")),
     ],
 )
 def test_bad_data_fail_their_own_trials_only(cli, toys, tmp_path, task, words):

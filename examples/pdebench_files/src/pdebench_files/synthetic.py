@@ -1,0 +1,61 @@
+"""Small files in PDEBench's layouts, with the names of the real ones: ``python -m pdebench_files.synthetic DIR``.
+
+For tests, and for trying ``--data-dir`` before the download is done. The samples come from this package's own solvers.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import h5py
+import numpy as np
+
+from . import advection, darcy, diffusion_reaction
+
+SAMPLES = 12
+
+
+def write_all(folder: Path, samples: int = SAMPLES) -> list[Path]:
+    folder.mkdir(parents=True, exist_ok=True)
+    return [
+        write_advection(folder / "1D_Advection_Sols_beta0.4.hdf5", samples),
+        write_darcy(folder / "2D_DarcyFlow_beta1.0_Train.hdf5", samples),
+        write_diffusion_reaction(folder / "2D_diff-react_NA_NA.h5", samples),
+    ]
+
+
+def write_advection(path: Path, samples: int, points: int = 64, frames: int = 41, beta: float = 0.4) -> Path:
+    times = advection.FRAME * np.arange(frames + 1)  # one more than there are frames, as in the real files
+    with h5py.File(path, "w") as file:
+        rows = [advection.trajectory(seed, points, times[:-1], beta) for seed in range(samples)]
+        file["tensor"] = np.stack(rows).astype(np.float32)
+        file["x-coordinate"] = ((np.arange(points) + 0.5) / points).astype(np.float32)
+        file["t-coordinate"] = times.astype(np.float32)
+    return path
+
+
+def write_darcy(path: Path, samples: int, points: int = 32, beta: float = 1.0) -> Path:
+    a = np.stack([darcy.permeability(seed, points) for seed in range(samples)])
+    with h5py.File(path, "w") as file:
+        file["nu"] = a.astype(np.float32)
+        file["tensor"] = np.stack([darcy.solve(one, beta) for one in a])[:, None].astype(np.float32)
+        file["x-coordinate"] = file["y-coordinate"] = ((np.arange(points) + 0.5) / points).astype(np.float32)
+    return path
+
+
+def write_diffusion_reaction(path: Path, samples: int, points: int = 32, frames: int = 31) -> Path:
+    """Frames every 0.05; between those that the reader takes, and before the first, they are left zero."""
+    with h5py.File(path, "w") as file:
+        for seed in range(samples):
+            states = diffusion_reaction.trajectory(diffusion_reaction.start(seed, points), steps=(frames - 11) // 10)
+            data = np.zeros((frames, points, points, 2), dtype=np.float32)
+            data[10::10] = np.moveaxis(states, 1, -1)
+            file[f"{seed:04d}/data"] = data
+            file[f"{seed:04d}/grid/t"] = 0.05 * np.arange(frames, dtype=np.float32)
+    return path
+
+
+if __name__ == "__main__":
+    for written in write_all(Path(sys.argv[1])):
+        print(f"wrote {written}")

@@ -1,0 +1,59 @@
+"""pdebench-hss from Python, cell by cell: run it as a script, or open it as a notebook (VS Code, Jupytext).
+
+python examples/python_api.py
+"""
+
+# %% [markdown]
+# # Look at a task
+# Samples come in physical units, made now if they are not in the cache.
+
+# %%
+import pdebench_hss as pb
+
+SCALE = "smoke"  # seconds; "small" takes minutes
+
+task = pb.load_task("heat_1d", scale=SCALE)
+print("starts", task.train.inputs.shape, "trajectories", task.train.outputs.shape)
+print("what a model is told:", task.task.grid, task.task.boundary, "rollout" if task.task.rollout else "steady")
+
+# %% [markdown]
+# # Run models on it
+# One row per trial. The same call again runs only what is missing; options are those of `pdebench-hss run`.
+
+# %%
+results = pb.run(
+    models=["neural_hss", "resnet", "resnet[width=16]", "linear", "mean"],
+    tasks="heat_1d",
+    scale=SCALE,
+    seeds=2,
+    out="boards/first",
+)
+print(results[["model", "seed", "status", "test_err", "params_real", "fit_seconds"]])
+
+# %% [markdown]
+# # The leaderboard
+# Means over seeds, ranks, and skill: 0 is the best training-free baseline, 1 is a perfect model.
+
+# %%
+board = pb.leaderboard(results)
+print(board[["model", "test_err_mean", "test_err_std", "rank", "skill"]].to_string(index=False))
+
+# %% [markdown]
+# # Twice the budget, compared with the first board
+# Cell by cell, with an interval and a verdict: is the change real?
+
+# %%
+pb.run(models=["resnet", "linear"], tasks="heat_1d", scale=SCALE, seeds=2, out="boards/second", budget="steps=8")
+print(pb.compare("boards/first", "boards/second").to_string(index=False))
+
+# %% [markdown]
+# # The record of one trial
+# Everything that was measured, with the error of each test sample and the learning curve.
+
+# %%
+from pdebench_hss.records import Store  # noqa: E402
+
+store = Store("boards/first")
+record = next(record for record in store.all() if record.trial["model_label"] == "resnet")
+arrays = store.samples(record.key)
+print(record.trial["hparams"], record.parameters, {name: array.shape for name, array in arrays.items()})
