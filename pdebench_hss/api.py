@@ -15,7 +15,7 @@ from .comparison import compare as compare_boards
 from .config import make_config
 from .plugins import load_registry
 from .runner import Run
-from .selection import check_options, choose
+from .selection import check_options
 
 
 def run(models: str | list[str] = "all", tasks: str | list[str] = "", **options: Any) -> pd.DataFrame:
@@ -56,7 +56,7 @@ def _name(source: Any, number: int) -> str:
 def load_task(name: str, scale: str = "small", seed: int = 0, jobs: int = 1, **params: Any) -> data.TaskData:
     """A task's samples in physical units, made now if they are not cached: ``load_task("heat_1d").train.inputs``."""
     registry = load_registry()
-    choice = choose(name, registry.tasks, "task")[0]
+    choice = registry.choose_tasks(name)[0]
     spec = registry.task(choice.name).spec
     chosen = check_options({**choice.options, **params}, spec.params, f"task {spec.name!r}")
     dataset = data.Dataset(spec, scale, chosen, seed)

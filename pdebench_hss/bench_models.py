@@ -17,7 +17,7 @@ from torch import nn
 from . import flops, machine
 from .bench import Request, Result, TookTooLong, alternate, memory_of, time_limit
 from .model import ModelSpec
-from .selection import check_options, choose
+from .selection import check_options
 from .sizing import count_parameters
 from .task import TaskInfo
 
@@ -50,7 +50,7 @@ class Subject:
 def bench_models(request: Request) -> Result:
     torch.set_num_threads(request.threads)
     rows: list[dict[str, Any]] = []
-    for task_choice in choose(request.tasks or TASKS, request.registry.tasks, "task"):
+    for task_choice in request.registry.choose_tasks(request.tasks or TASKS):
         spec = request.registry.task(task_choice.name).spec
         task = spec.info(request.scale, check_options(task_choice.options, spec.params, f"task {spec.name!r}"))
         rows += bench_task(request, task)
@@ -66,7 +66,7 @@ def bench_task(request: Request, task: TaskInfo) -> list[dict[str, Any]]:
     """All models of one task in turn."""
     rows: dict[str, dict[str, Any]] = {}
     subjects: dict[str, Subject] = {}
-    for choice in choose(request.models, request.registry.models, "model"):
+    for choice in request.registry.choose_models(request.models):
         spec = request.registry.model(choice.name).spec
         if spec.training_free or spec.unsupported(task):
             continue

@@ -16,7 +16,7 @@ from .errors import PdebenchError, PluginError, UsageError
 from .model import RECIPE_KEYS, ModelSpec
 from .plugins import Registered, Registry
 from .records import SETTLED, SKIPPED, Record, Store
-from .selection import Choice, check_options, choose
+from .selection import Choice, check_options
 from .task import TaskInfo, TaskSpec
 from .trial import Trial
 
@@ -58,8 +58,8 @@ class Plan:
 
 
 def make_plan(config: RunConfig, registry: Registry, store: Store) -> Plan:
-    models = choose(config.models, registry.models, "model")
-    tasks = choose(config.tasks, registry.tasks, "task")
+    models = registry.choose_models(config.models)
+    tasks = registry.choose_tasks(config.tasks)
     device = resolve_device(config.device)
     seeds = config.seed_list
     cells: dict[str, Cell] = {}  # by key: one trial asked for under two labels is one trial

@@ -24,6 +24,7 @@ import pluggy
 from . import hookspecs
 from .errors import PluginError, UsageError, did_you_mean
 from .model import ModelSpec
+from .selection import Choice, choose
 from .study import Study
 from .task import TaskSpec
 
@@ -78,6 +79,12 @@ class Registry:
 
     def task(self, name: str) -> Registered[TaskSpec]:
         return _lookup(self.tasks, "task", name)
+
+    def choose_models(self, text: str | Sequence[str]) -> list[Choice]:
+        return choose(text, self.models, "model")
+
+    def choose_tasks(self, text: str | Sequence[str]) -> list[Choice]:
+        return choose(text, self.tasks, "task", {name for name, task in self.tasks.items() if not task.spec.in_all})
 
     def executor(self, name: str) -> Registered[str]:
         return _lookup(self.executors, "executor", name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import fnmatch
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -32,8 +32,8 @@ class Choice:
         return f"{self.name}[{inside}]"
 
 
-def choose(text: str | Sequence[str], known: Iterable[str], kind: str) -> list[Choice]:
-    """Parse what was typed and expand globs and ``all``; order as typed, each choice once."""
+def choose(text: str | Sequence[str], known: Iterable[str], kind: str, apart: Collection[str] = ()) -> list[Choice]:
+    """Parse what was typed and expand globs and ``all`` (all but those ``apart``); order as typed, each choice once."""
     known = sorted(known)
     chosen: dict[str, Choice] = {}
     for item in split(text):
@@ -41,7 +41,7 @@ def choose(text: str | Sequence[str], known: Iterable[str], kind: str) -> list[C
         if not match:
             raise UsageError(f"can't read {kind} {item!r}: write name or name[key=value,key=value]")
         options = parse_options(match["options"], f"{kind} {item!r}") if match["options"] else {}
-        for name in _expand(match["name"], known, kind):
+        for name in _expand(match["name"], known, kind, apart):
             choice = Choice(name, options)
             chosen.setdefault(choice.label, choice)
     if not chosen:
@@ -131,9 +131,9 @@ def _like(value: Any, default: Any, where: str) -> Any:
     return value
 
 
-def _expand(name: str, known: Sequence[str], kind: str) -> list[str]:
+def _expand(name: str, known: Sequence[str], kind: str, apart: Collection[str]) -> list[str]:
     if name == "all":
-        return list(known)
+        return [other for other in known if other not in apart]
     if any(character in name for character in "*?"):
         names = fnmatch.filter(known, name)
         if not names:

@@ -108,6 +108,7 @@ class TaskSpec:
                 that "nothing changes" is a meaningful guess. Always true of rollout tasks.
     read        ``(directory, size, **params) -> {"train": (inputs, outputs), "test": (...)}`` from public files.
     dtype       of the stored arrays.
+    in_all      whether ``--tasks all`` includes it; a task that serves one study only has to be named.
     citation    BibTeX entries; ``pdebench-hss cite`` prints them to those who used the task.
     """
 
@@ -139,6 +140,7 @@ class TaskSpec:
     dtype: str = "float64"
     chunk: int = 0
     data_version: str = "1"
+    in_all: bool = True
     citation: str = ""
     description: str = ""
 

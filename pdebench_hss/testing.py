@@ -108,11 +108,10 @@ def _samples(spec: TaskSpec) -> data.TaskData:
 
 def cases(name: str, registry: Registry | None = None, tasks: str = "*") -> list[Case]:
     """Every promise of one model on every task that it supports. Learning is tried on one task per dimension."""
-    from .selection import choose
 
     registry = registry or load_registry()
     spec = registry.model(name).spec
-    chosen = [registry.task(choice.name).spec for choice in choose(tasks, registry.tasks, "task")]
+    chosen = [registry.task(choice.name).spec for choice in registry.choose_tasks(tasks)]
     able = [task for task in chosen if SCALE in task.scales and spec.unsupported(task.info(SCALE)) is None]
     if not able:
         raise UsageError(f"model {name!r} supports none of the tasks {tasks!r} at scale {SCALE}")

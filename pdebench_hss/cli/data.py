@@ -12,7 +12,7 @@ import typer
 
 from ..errors import UsageError
 from ..plugins import load_registry
-from ..selection import check_options, choose
+from ..selection import check_options
 from .output import Format, FormatOption, PluginOption, print_rows, warn_broken
 
 app = typer.Typer(help="Make, check, list and remove cached datasets.", no_args_is_help=True, rich_markup_mode=None)
@@ -28,7 +28,7 @@ def _datasets(tasks: str, scale: str, seed: int, plugins: list[str] | None, sour
     registry = load_registry(plugins or ())
     warn_broken(registry)
     found: dict[str, Any] = {}
-    for choice in choose(tasks, registry.tasks, "task"):
+    for choice in registry.choose_tasks(tasks):
         spec = registry.task(choice.name).spec
         if scale not in spec.scales:
             raise UsageError(f"task {spec.name!r} has no scale {scale!r}; it has {', '.join(spec.scales)}")
@@ -205,7 +205,7 @@ def clean(
     names = None
     if tasks:
         registry = load_registry()
-        names = {registry.task(c.name).spec.dataset for c in choose(tasks, registry.tasks, "task")}
+        names = {registry.task(c.name).spec.dataset for c in registry.choose_tasks(tasks)}
     doomed = []
     for path in data.cached_files():
         try:

@@ -8,7 +8,7 @@ import typer
 
 from ..plugins import load_registry
 from ..published import published
-from ..selection import Choice, check_options, choose
+from ..selection import Choice, check_options
 from .output import Format, FormatOption, PluginOption, StrictOption, print_rows, warn_broken
 
 COLUMNS = ["task", "model", "params_real", "params_numel", "paper_params", "deviation"]
@@ -32,8 +32,8 @@ def params(
     registry = load_registry(plugin or (), strict=bool(strict))
     warn_broken(registry)
     rows = []
-    for task in choose(tasks, registry.tasks, "task"):
-        for model in choose(models, registry.models, "model"):
+    for task in registry.choose_tasks(tasks):
+        for model in registry.choose_models(models):
             rows += _row(registry, task, model, scale)
     print_rows(rows, COLUMNS, form)
 

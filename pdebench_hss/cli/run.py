@@ -44,7 +44,6 @@ def run(
     """
     from ..config import load_config
     from ..plugins import load_registry
-    from ..selection import choose
 
     flags = {
         "models": models,
@@ -68,8 +67,8 @@ def run(
     settings = load_config(config, flags)
     registry = load_registry(settings.plugins, strict=settings.strict_plugins)
     # A mistyped name should not wait until torch is imported; the plan looks at them again, with all else.
-    choose(settings.models, registry.models, "model")
-    choose(settings.tasks, registry.tasks, "task")
+    registry.choose_models(settings.models)
+    registry.choose_tasks(settings.tasks)
 
     from ..runner import Run
     from .display import make_reporter, print_outcome, print_plan

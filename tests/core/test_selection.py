@@ -56,6 +56,14 @@ def test_all_and_globs_stand_for_the_known_names():
     assert names("poisson_*[n=3]") == ["poisson_1d[n=3]", "poisson_2d[n=3]"]
 
 
+def test_all_leaves_out_what_stands_apart_and_names_and_globs_do_not():
+    def chosen(text):
+        return [choice.name for choice in choose(text, KNOWN, "task", apart={"heat_1d"})]
+
+    assert chosen("all") == ["fno", "linear", "poisson_1d", "poisson_2d"]
+    assert chosen("heat_1d") == chosen("heat_*") == ["heat_1d"]
+
+
 def test_commas_inside_brackets_do_not_split():
     assert split(" fno[a=1,b=2] , linear,") == ["fno[a=1,b=2]", "linear"]
     assert split(["fno[a=1,b=2],heat_1d", "linear"]) == ["fno[a=1,b=2]", "heat_1d", "linear"]

@@ -8,6 +8,7 @@ from pdebench_hss_tasks.hss_recovery import HSS_RECOVERY
 from pdebench_hss_tasks.hss_recovery.operator import generate, random_hss
 
 import pdebench_hss as pb
+from pdebench_hss.plugins import load_registry
 
 SIZE = HSS_RECOVERY.scales["smoke"]
 PARAMS = dict(HSS_RECOVERY.params)
@@ -76,3 +77,9 @@ def test_enough_samples_recover_the_operator_exactly_and_too_few_do_not(tmp_path
     assert errors[5]["hss_fit"] > 0.1
     assert errors[8]["hss_fit"] < 1e-12
     assert errors[8]["linear"] > 0.1  # without the structure 8 samples of 32 points say little
+
+
+def test_it_has_to_be_named():
+    registry = load_registry()
+    assert "hss_recovery" not in [choice.name for choice in registry.choose_tasks("all")]
+    assert [choice.name for choice in registry.choose_tasks("hss_*")] == ["hss_recovery"]
