@@ -124,7 +124,8 @@ def gradients(function: Callable[[Tensor], Tensor], parameters: Any, points: int
 
 
 def lines(report: Report, repeats: int) -> None:
-    for points, levels, rank, rows in ((1024, 3, 32, 1), (1024, 3, 32, 256), (4096, 6, 8, 256)):
+    shapes = ((1024, 3, 32), (1024, 4, 8))  # the paper's, and leaves of 64 points
+    for points, levels, rank, rows in (*((*shape, rows) for shape in shapes for rows in (1, 256)), (4096, 6, 8, 256)):
         matrix = HSSMatrix(points, points, levels, rank)
         linear = nn.Linear(points, points, bias=False)
         weight = nn.Parameter(torch.randn(1, points, points))
@@ -141,9 +142,9 @@ def lines(report: Report, repeats: int) -> None:
             repeats,
             seconds=20,
         )
+        where = f"{points} points, L = {levels}, r = {rank}, {rows} rows"
         for key, timing in found.items():
-            report.add(f"{points} points, {rows} rows: {key}", timing.median, unit="ms")
-        where = f"{points} points, {rows} rows"
+            report.add(f"{where}: {key}", timing.median, unit="ms")
         loop = found["block by block"].median / found["tree"].median
         report.add(f"{where}: tree faster than block by block", loop, 5 if points == 1024 else None)
         linear_time = found["nn.Linear"].median / found["auto"].median
@@ -181,6 +182,7 @@ def main() -> int:
     parser.add_argument("--out", help="write the table as CSV")
     options = parser.parse_args()
     warnings.filterwarnings("ignore")
+    machine.use_large_pages()  # as the runner does, for everybody here
     torch.set_num_threads(options.threads)
     torch.manual_seed(0)
     registry, report = load_registry(), Report()

@@ -23,6 +23,7 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
 
+from .machine import LARGE_PAGES
 from .worker import Failure, Job
 
 GRACE = 15.0  # seconds a job has to save its state when asked to stop
@@ -45,7 +46,7 @@ class _Worker:
     def __init__(self, threads: int, preload: Sequence[str]) -> None:
         job_read, job_write = os.pipe()
         message_read, message_write = os.pipe()
-        environment = {**os.environ, **dict.fromkeys(THREAD_VARIABLES, str(threads))}
+        environment = {**LARGE_PAGES, **os.environ, **dict.fromkeys(THREAD_VARIABLES, str(threads))}
         self.process = subprocess.Popen(
             [sys.executable, "-m", "pdebench_hss.worker", str(job_read), str(message_write), *preload],
             pass_fds=(job_read, message_write),

@@ -24,7 +24,10 @@ def _run(arguments: list[str], debug: bool) -> int:
     import typer
 
     from ..errors import PdebenchError
+    from ..machine import use_large_pages
     from .app import app
+
+    use_large_pages()
 
     # The base of all usage errors; typer re-exports its subclasses only, and may bundle click or depend on it.
     usage_error = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
