@@ -7,20 +7,12 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
+from paper_tasks import make_task
 from pdebench_hss_models.baselines import COARSE_SOLVER, LINEAR, MEAN, PERSISTENCE
 from pdebench_hss_models.baselines import ridge as ridge_module
 from pdebench_hss_models.baselines.ridge import RIDGES, check_memory, choose_ridge, leave_one_out, truncated_svd
 
-from pdebench_hss import Recipe, Scale, TaskInfo, TaskSpec
-
-
-def make_task(grid=(8,), channels=(1, 1), **options) -> TaskInfo:
-    size = Scale(grid=grid, train=8, test=4, recipe=Recipe(batch=4, steps=4), steps=options.pop("steps", 1))
-    spec = TaskSpec(
-        name="toy", title="Toy", equation="u = f", dim=len(grid), in_channels=channels[0], out_channels=channels[1],
-        generate="nowhere:generate", scales={"smoke": size}, **{"linear": True, **options},
-    )  # fmt: skip
-    return spec.info("smoke")
+from pdebench_hss import TaskInfo
 
 
 def units(scale, shift=None):
@@ -54,7 +46,7 @@ def fitted(spec, task, train):
 def test_mean_is_the_train_mean_for_every_input():
     rng = np.random.default_rng(0)
     inputs, outputs = rng.normal(size=(6, 2, 4, 5)), rng.normal(size=(6, 3, 4, 5))
-    model = fitted(MEAN, make_task((4, 5), (2, 3)), make_train(inputs, outputs))
+    model = fitted(MEAN, make_task(grid=(4, 5), channels=(2, 3)), make_train(inputs, outputs))
     prediction = model(torch.randn(7, 2, 4, 5, dtype=torch.float64))
     np.testing.assert_allclose(prediction, np.broadcast_to(outputs.mean(axis=0), (7, 3, 4, 5)), rtol=1e-15)
 
@@ -63,7 +55,7 @@ def test_persistence_returns_the_physical_input_through_different_units():
     rng = np.random.default_rng(1)
     inputs, outputs = rng.normal(size=(6, 4, 8)), rng.normal(size=(6, 2, 8))
     units_in, units_out = units([2.0, 3.0, 5.0, 7.0], [0.1, 0.2, 0.3, 0.4]), units([11.0, 13.0], [-1.0, 2.0])
-    task = make_task((8,), (4, 2), evolves=True)
+    task = make_task(grid=(8,), channels=(4, 2), evolves=True)
     train = make_train(inputs, outputs, units_in, units_out)
     prediction = fitted(PERSISTENCE, task, train)(train.inputs)
     physical = prediction.numpy() * units_out.scale[:, None] + units_out.shift[:, None]
@@ -71,7 +63,7 @@ def test_persistence_returns_the_physical_input_through_different_units():
 
 
 def test_persistence_predicts_no_change_in_a_rollout():
-    task = make_task((8,), rollout=True, steps=3)
+    task = make_task(grid=(8,), rollout=True, steps=3)
     units_out = units([4.0], [0.5])
     train = make_train(np.ones((2, 1, 8)), np.ones((2, 1, 8)), None, units_out)
     prediction = fitted(PERSISTENCE, task, train)(train.inputs)
@@ -79,7 +71,7 @@ def test_persistence_predicts_no_change_in_a_rollout():
 
 
 def test_persistence_refuses_tasks_whose_output_is_another_field():
-    assert PERSISTENCE.unsupported(make_task()) == "inputs and outputs are different fields"
+    assert PERSISTENCE.unsupported(make_task(grid=(8,))) == "inputs and outputs are different fields"
     assert PERSISTENCE.unsupported(make_task(evolves=True)) is None
 
 
@@ -88,7 +80,7 @@ def test_linear_equals_least_squares_when_samples_outnumber_points():
     inputs = rng.normal(size=(40, 12))
     outputs = inputs @ rng.normal(size=(12, 12))
     new = rng.normal(size=(3, 12))
-    model = fitted(LINEAR, make_task((12,)), make_train(inputs[:, None], outputs[:, None]))
+    model = fitted(LINEAR, make_task(grid=(12,)), make_train(inputs[:, None], outputs[:, None]))
     expected = new @ np.linalg.lstsq(inputs, outputs, rcond=None)[0]
     np.testing.assert_allclose(model(torch.from_numpy(new[:, None]))[:, 0], expected, atol=1e-11)
 
@@ -99,7 +91,7 @@ def test_linear_is_the_pseudoinverse_when_samples_are_few():
     modes, operator = rng.normal(size=(10, 256)), rng.normal(size=(256, 256))
     inputs = rng.normal(size=(12, 10)) @ modes
     new = rng.normal(size=(5, 256))  # outside the span too, where minimum norm decides
-    model = fitted(LINEAR, make_task((256,)), make_train(inputs[:, None], (inputs @ operator)[:, None]))
+    model = fitted(LINEAR, make_task(grid=(256,)), make_train(inputs[:, None], (inputs @ operator)[:, None]))
     assert model.basis.shape == (256, 10)  # rank found, nothing of size 256 x 256
     expected = new @ np.linalg.pinv(inputs, rcond=1e-12) @ (inputs @ operator)
     error = model(torch.from_numpy(new[:, None]))[:, 0].numpy() - expected
@@ -110,9 +102,9 @@ def test_linear_has_an_intercept_only_where_the_pde_is_nonlinear():
     rng = np.random.default_rng(4)
     inputs = rng.normal(size=(40, 1, 6))
     outputs = inputs @ rng.normal(size=(6, 6)) + 3.0
-    affine = fitted(LINEAR, make_task((6,), linear=False), make_train(inputs, outputs))
+    affine = fitted(LINEAR, make_task(grid=(6,), linear=False), make_train(inputs, outputs))
     np.testing.assert_allclose(affine(torch.from_numpy(inputs)), outputs, atol=1e-9)
-    through_zero = fitted(LINEAR, make_task((6,), linear=True), make_train(inputs, outputs))
+    through_zero = fitted(LINEAR, make_task(grid=(6,), linear=True), make_train(inputs, outputs))
     np.testing.assert_array_equal(through_zero(torch.zeros(1, 1, 6, dtype=torch.float64)), np.zeros((1, 1, 6)))
 
 
@@ -122,7 +114,7 @@ def test_linear_maps_physical_zero_to_physical_zero_through_a_shifted_normalisat
     outputs = inputs @ rng.normal(size=(6, 6))
     units_in, units_out = units([1.5], [2.0]), units([0.7], [-1.0])
     train = make_train(inputs, outputs, units_in, units_out)
-    model = fitted(LINEAR, make_task((6,)), train)
+    model = fitted(LINEAR, make_task(grid=(6,)), train)
     zero = torch.full((1, 1, 6), -2.0 / 1.5, dtype=torch.float64)
     np.testing.assert_allclose(model(zero).numpy() * 0.7 - 1.0, 0.0, atol=1e-13)
 
@@ -217,7 +209,7 @@ def test_of_many_samples_an_even_choice_is_left_out(monkeypatch):
 @pytest.mark.parametrize("spec", [MEAN, PERSISTENCE, LINEAR], ids=lambda spec: spec.name)
 def test_a_state_dict_round_trips_into_a_fresh_module(spec):
     rng = np.random.default_rng(10)
-    task = make_task((6,), (2, 1), evolves=True)
+    task = make_task(grid=(6,), channels=(2, 1), evolves=True)
     train = make_train(rng.normal(size=(4, 2, 6)), rng.normal(size=(4, 1, 6)), units([2.0, 3.0]), units([5.0]))
     model = fitted(spec, task, train)
     fresh = spec.make(task, spec.hparams_for(task))
@@ -239,7 +231,7 @@ def halving(inputs, level, size, gain=1.0):
 
 
 def coarse_task(**options) -> TaskInfo:
-    return make_task((6,), coarse=halving, params={"gain": 3.0}, **{"coarse_levels": 3, **options})
+    return make_task(grid=(6,), coarse=halving, params={"gain": 3.0}, **{"coarse_levels": 3, **options})
 
 
 def test_the_coarse_solver_is_the_tasks_own_in_physical_units_with_the_tasks_parameters():
@@ -255,7 +247,7 @@ def test_the_default_level_is_coarser_for_a_march_in_time_and_always_exists():
 
 
 def test_the_coarse_solver_says_what_it_can_not_do():
-    assert COARSE_SOLVER.unsupported(make_task()) == "the task has no coarse solver"
+    assert COARSE_SOLVER.unsupported(make_task(grid=(8,))) == "the task has no coarse solver"
     assert COARSE_SOLVER.unsupported(coarse_task()) is None
     with pytest.raises(ValueError, match=r"level=4, but task 'toy' has levels 0 to 3"):
         COARSE_SOLVER.make(coarse_task(), {"level": 4})

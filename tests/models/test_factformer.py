@@ -4,30 +4,15 @@ from __future__ import annotations
 
 import pytest
 import torch
+from paper_tasks import make_task, numel
 from pdebench_hss_models.factformer import FACTFORMER
 from pdebench_hss_models.factformer.attention import AxisKernel, FactorizedAttention
 
-from pdebench_hss import Recipe, Scale, TaskInfo, TaskSpec
-
-CHANNELS = {"gray_scott_forward": (4, 2), "gray_scott_inverse": (4, 2)}
-
-
-def make_task(name="toy", grid=(8, 12), scale="smoke", **options) -> TaskInfo:
-    in_channels, out_channels = options.pop("channels", CHANNELS.get(name, (1, 1)))
-    size = Scale(grid=grid, train=8, test=4, recipe=Recipe(batch=4, steps=4))
-    spec = TaskSpec(
-        name=name, title="Toy", equation="u = f", dim=len(grid), in_channels=in_channels,
-        out_channels=out_channels, generate="nowhere:generate", scales={scale: size}, linear=True, **options,
-    )  # fmt: skip
-    return spec.info(scale)
+from pdebench_hss import TaskInfo
 
 
 def build(task: TaskInfo, **changes):
     return FACTFORMER.make(task, {**FACTFORMER.hparams_for(task), **changes})
-
-
-def count(model) -> int:
-    return sum(p.numel() for p in model.parameters())
 
 
 def formula(c_in, c_out, d, depth, heads, head_dim, kernel_multiplier) -> float:
@@ -50,14 +35,14 @@ def test_parameter_counts_at_scale_paper(name, grid, expected):
     task = make_task(name, grid, "paper")
     with torch.device("meta"):
         model = build(task)
-    assert count(model) == expected == formula(task.in_channels, task.out_channels, 384, 1, 1, 8, 1)
+    assert numel(model) == expected == formula(task.in_channels, task.out_channels, 384, 1, 1, 8, 1)
 
 
 @pytest.mark.parametrize(("d", "depth", "heads", "head_dim", "multiplier"), [(16, 2, 3, 4, 2), (40, 3, 2, 6, 1)])
 def test_the_count_follows_its_formula_for_other_sizes(d, depth, heads, head_dim, multiplier):
     sizes = {"depth": depth, "heads": heads, "head_dim": head_dim, "kernel_multiplier": multiplier}
-    model = build(make_task(channels=(3, 2)), width=d, **sizes)
-    assert count(model) == formula(3, 2, d, depth, heads, head_dim, multiplier)
+    model = build(make_task(grid=(8, 12), channels=(3, 2)), width=d, **sizes)
+    assert numel(model) == formula(3, 2, d, depth, heads, head_dim, multiplier)
 
 
 def test_attention_equals_the_published_order_of_operations():
@@ -106,7 +91,7 @@ def test_shapes_on_rectangles_and_every_parameter_gets_a_gradient(grid, channels
 
 
 def test_a_state_dict_carries_the_random_position_code():
-    task = make_task()
+    task = make_task(grid=(8, 12))
     model, fresh = build(task), build(task)
     x = torch.randn(2, 1, 8, 12)
     assert not torch.equal(fresh(x), model(x))
@@ -118,12 +103,12 @@ def test_the_same_seed_gives_the_same_network():
     outputs = []
     for _ in range(2):
         torch.manual_seed(3)
-        outputs.append(build(make_task())(torch.ones(1, 1, 8, 12)))
+        outputs.append(build(make_task(grid=(8, 12)))(torch.ones(1, 1, 8, 12)))
     assert torch.equal(*outputs)
 
 
 def test_the_size_knob_turns_the_size_in_single_steps():
-    sizes = [count(build(make_task(), **{FACTFORMER.size_knob: width})) for width in range(2, 18)]
+    sizes = [numel(build(make_task(grid=(8, 12)), **{FACTFORMER.size_knob: width})) for width in range(2, 18)]
     assert sizes == sorted(set(sizes))
 
 
@@ -131,4 +116,4 @@ def test_what_it_can_not_do_is_said():
     assert FACTFORMER.unsupported(make_task(grid=(8,))) == "2D only"
     assert FACTFORMER.unsupported(make_task(grid=(8, 8, 8))) == "2D only"
     with pytest.raises(ValueError, match="= 3 must be even"):
-        build(make_task(), head_dim=3)
+        build(make_task(grid=(8, 12)), head_dim=3)

@@ -5,30 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from paper_tasks import make_task, numel
 from pdebench_hss_models.fno import FNO
 from pdebench_hss_models.fno.model import SpectralConvolution
 
-from pdebench_hss import Recipe, Scale, TaskInfo, TaskSpec
-
-CHANNELS = {"gray_scott_forward": (4, 2), "gray_scott_inverse": (4, 2)}
-
-
-def make_task(name="toy", grid=(16,), scale="smoke", **options) -> TaskInfo:
-    in_channels, out_channels = options.pop("channels", CHANNELS.get(name, (1, 1)))
-    size = Scale(grid=grid, train=8, test=4, recipe=Recipe(batch=4, steps=4))
-    spec = TaskSpec(
-        name=name, title="Toy", equation="u = f", dim=len(grid), in_channels=in_channels,
-        out_channels=out_channels, generate="nowhere:generate", scales={scale: size}, linear=True, **options,
-    )  # fmt: skip
-    return spec.info(scale)
+from pdebench_hss import TaskInfo
 
 
 def build(task: TaskInfo, **changes):
     return FNO.make(task, {**FNO.hparams_for(task), **changes})
-
-
-def numel(model) -> int:
-    return sum(p.numel() for p in model.parameters())
 
 
 def reals(model) -> int:

@@ -5,29 +5,17 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from paper_tasks import make_task, numel
 from pdebench_hss_models.green_learning import GREEN_LEARNING
 from pdebench_hss_models.green_learning import model as module
 from pdebench_hss_models.green_learning.model import cell_sizes
 from pdebench_hss_models.green_learning.rational import Rational, RationalFunction
 
-from pdebench_hss import Recipe, Scale, TaskInfo, TaskSpec
-
-
-def make_task(name="toy", grid=(16,), scale="smoke", channels=(1, 1), **options) -> TaskInfo:
-    size = Scale(grid=grid, train=8, test=4, recipe=Recipe(batch=4, steps=4))
-    spec = TaskSpec(
-        name=name, title="Toy", equation="u = f", dim=len(grid), in_channels=channels[0], out_channels=channels[1],
-        generate="nowhere:generate", scales={scale: size}, **{"linear": True, **options},
-    )  # fmt: skip
-    return spec.info(scale)
+from pdebench_hss import TaskInfo
 
 
 def build(task: TaskInfo, **changes):
     return GREEN_LEARNING.make(task, {**GREEN_LEARNING.hparams_for(task), **changes})
-
-
-def count(model) -> int:
-    return sum(p.numel() for p in model.parameters())
 
 
 def gradients(model, f, loss=lambda u: u.square().sum()):
@@ -220,7 +208,7 @@ def test_parameter_counts_at_scale_paper(name, grid, expected):
     task = make_task(name, grid, "paper")
     with torch.device("meta"):
         model = build(task)
-    assert count(model) == expected
+    assert numel(model) == expected
     layers, width = 6, 128
     assert expected == (2 * task.dim + 1) * width + (layers - 1) * (width + 1) * width + width + 1 + 7 * layers
     assert model.targets_per_step == len(model.points)  # the paper's gradients are exact
@@ -246,7 +234,7 @@ def test_the_same_seed_gives_the_same_training():
 
 
 def test_the_size_knob_turns_the_size():
-    sizes = [count(build(make_task(), **{GREEN_LEARNING.size_knob: width})) for width in (4, 8, 16)]
+    sizes = [numel(build(make_task(), **{GREEN_LEARNING.size_knob: width})) for width in (4, 8, 16)]
     assert sizes == sorted(set(sizes))
 
 

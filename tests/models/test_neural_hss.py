@@ -8,32 +8,20 @@ import sys
 
 import pytest
 import torch
+from paper_tasks import make_task, numel
 from pdebench_hss_models.neural_hss import pdebench_hss_models
 from pdebench_hss_models.neural_hss.hparams import PAPER
 from pdebench_hss_models.neural_hss.lift import CPMap, field_map
 from pdebench_hss_models.neural_hss.model import NeuralHSS
 from torch import nn
 
-from pdebench_hss import Recipe, Scale, TaskInfo, TaskSpec
+from pdebench_hss import TaskInfo
 
 SPEC = next(spec for spec in pdebench_hss_models() if spec.name == "neural_hss")
 
 
-def make_task(name="toy", grid=(16,), channels=(1, 1), scale="smoke", linear=True) -> TaskInfo:
-    size = Scale(grid=grid, train=8, test=4, recipe=Recipe(batch=4, steps=4))
-    spec = TaskSpec(
-        name=name, title="Toy", equation="u = f", dim=len(grid), in_channels=channels[0], out_channels=channels[1],
-        generate="nowhere:generate", scales={scale: size}, linear=linear,
-    )  # fmt: skip
-    return spec.info(scale)
-
-
 def build(task: TaskInfo, **changes) -> NeuralHSS:
     return SPEC.make(task, {**SPEC.hparams_for(task), **changes})
-
-
-def count(model: nn.Module) -> int:
-    return sum(p.numel() for p in model.parameters())
 
 
 PAPER_TASKS = {
@@ -54,8 +42,8 @@ def test_counts_at_scale_paper_without_allocating(name: str) -> None:
     """Each is the notes' reading of the paper's table plus one slope per layer."""
     grid, channels, expected = PAPER_TASKS[name]
     with torch.device("meta"):
-        model = build(make_task(name, grid, channels, scale="paper"))
-    assert count(model) == expected
+        model = build(make_task(name, grid, "paper", channels=channels))
+    assert numel(model) == expected
     assert all(p.is_meta for p in model.parameters())
 
 
@@ -64,8 +52,8 @@ def test_the_literal_reading_of_the_2d_tables_is_a_matter_of_options() -> None:
     with torch.device("meta"):
         poisson = build(make_task("poisson_2d", (64, 64), scale="paper"), **literal)
         flow = build(make_task("navier_stokes_inverse", (128, 128), scale="paper"), layers=3)
-    assert count(poisson) == 65_280 + 3
-    assert count(flow) == 421_888 + 3
+    assert numel(poisson) == 65_280 + 3
+    assert numel(flow) == 421_888 + 3
 
 
 @pytest.mark.parametrize("linear", [True, False])
@@ -131,7 +119,7 @@ def test_maps_are_linear_and_mix_all_channels(kind: str) -> None:
 
 def test_scalar_channels_enter_as_their_mean_times_a_rank_one_field() -> None:
     torch.manual_seed(0)
-    model = build(make_task("gray_scott_forward", (16, 16), (4, 2), linear=False)).double()
+    model = build(make_task("gray_scott_forward", (16, 16), channels=(4, 2), linear=False)).double()
     assert model.scalars.count == 2
     with torch.no_grad():
         for axis in model.scalars.axes:
@@ -150,7 +138,7 @@ def test_scalars_must_leave_a_field() -> None:
 
 @pytest.mark.parametrize("grid", [(64,), (16, 16), (8, 8, 8)])
 def test_rank_turns_the_size(grid) -> None:
-    sizes = [count(build(make_task(grid=grid), rank=r)) for r in (1, 2, 4, 8)]
+    sizes = [numel(build(make_task(grid=grid), rank=r)) for r in (1, 2, 4, 8)]
     assert sizes == sorted(set(sizes))
 
 
@@ -198,9 +186,7 @@ def test_a_few_steps_of_training_lower_the_loss() -> None:
 
 def test_every_paper_row_names_every_hyper_parameter() -> None:
     for name, row in PAPER.items():
-        task = make_task(
-            name, (16,) * {"1": 1, "2": 2, "3": 3}.get(name[-2:-1], 2), (4, 2) if "gray" in name else (1, 1)
-        )
+        task = make_task(name, (16,) * {"1": 1, "2": 2, "3": 3}.get(name[-2:-1], 2))
         values = SPEC.hparams_for(task)
         assert set(row) <= set(values)
         assert SPEC.size_knob in values

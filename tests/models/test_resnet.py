@@ -4,29 +4,14 @@ from __future__ import annotations
 
 import pytest
 import torch
+from paper_tasks import make_task, numel
 from pdebench_hss_models.resnet import RESNET
 
-from pdebench_hss import Recipe, Scale, TaskInfo, TaskSpec
-
-CHANNELS = {"gray_scott_forward": (4, 2), "gray_scott_inverse": (4, 2)}
-
-
-def make_task(name="toy", grid=(16,), scale="smoke", **options) -> TaskInfo:
-    in_channels, out_channels = options.pop("channels", CHANNELS.get(name, (1, 1)))
-    size = Scale(grid=grid, train=8, test=4, recipe=Recipe(batch=4, steps=4))
-    spec = TaskSpec(
-        name=name, title="Toy", equation="u = f", dim=len(grid), in_channels=in_channels,
-        out_channels=out_channels, generate="nowhere:generate", scales={scale: size}, linear=True, **options,
-    )  # fmt: skip
-    return spec.info(scale)
+from pdebench_hss import TaskInfo
 
 
 def build(task: TaskInfo, **changes):
     return RESNET.make(task, {**RESNET.hparams_for(task), **changes})
-
-
-def count(model) -> int:
-    return sum(p.numel() for p in model.parameters())
 
 
 @pytest.mark.parametrize(
@@ -48,7 +33,7 @@ def test_parameter_counts_at_scale_paper(name, grid, expected):
     task = make_task(name, grid, "paper")
     with torch.device("meta"):
         model = build(task)
-    assert count(model) == expected
+    assert numel(model) == expected
     blocks, width = RESNET.hparams_for(task)["blocks"], RESNET.hparams_for(task)["width"]
     lift, projection = (task.in_channels + 1) * width, (width + 1) * task.out_channels
     assert expected == 2 * 3**task.dim * width**2 * blocks + lift + projection
@@ -96,7 +81,7 @@ def test_the_same_seed_gives_the_same_network():
 
 
 def test_the_size_knob_turns_the_size():
-    sizes = [count(build(make_task(), **{RESNET.size_knob: width})) for width in (4, 8, 16)]
+    sizes = [numel(build(make_task(), **{RESNET.size_knob: width})) for width in (4, 8, 16)]
     assert sizes == sorted(set(sizes))
 
 
