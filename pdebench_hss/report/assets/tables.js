@@ -47,7 +47,7 @@ function showOverview(rows) {
   if (groups.length > COLUMNS_AT_MOST || groups.length * models.length > CELLS_AT_MOST) {
     return body.replaceChildren(make("p", {}, `${models.length} models on ${groups.length} tasks and settings are too many for one table: filter to see it.`));
   }
-  const best = new Map(grouped(rows.filter((row) => known(row.rank)), (row) => row.group).map((own) => [own[0].group, Math.min(...own.map((row) => row.test_err_mean))]));
+  const best = new Map(grouped(rows.filter((row) => known(row.rank)), (row) => row.group).map((own) => [own[0].group, yardstick(own)]));
   const cells = new Map(rows.map((row) => [`${row.group} ${row.model}`, row]));
   const vary = ["scale", "budget", "n_train"].filter((name) => new Set(groups.map((row) => row[name])).size > 1);
   const head = make("tr", {}, make("th", { scope: "col" }, "Model"), ...groups.map((row) => groupHead(row, vary)));
@@ -57,6 +57,12 @@ function showOverview(rows) {
   body.replaceChildren(
     scrolling("Table of the overview", make("table", { class: "matrix" }, make("thead", {}, head), make("tbody", {}, ...lines))),
   );
+}
+
+// What shades measure from: the best trained model. A baseline that is exact to rounding would make all others equally dark.
+function yardstick(rows) {
+  const trained = rows.filter((row) => !row.training_free);
+  return Math.min(...(trained.length ? trained : rows).map((row) => row.test_err_mean));
 }
 
 // The order of models: by their mean rank where they have one; baselines and what failed sink by themselves.
@@ -73,7 +79,8 @@ function groupHead(row, vary) {
 
 function overviewCell(row, best) {
   if (!row) return make("td", { class: "quiet" }, NONE);
-  if (!known(row.test_err_mean)) return make("td", { class: "bad" }, trialLink(row, row.status, { title: row.reason, class: "bad" }));
+  const tone = row.status === "skipped" ? "quiet" : "bad"; // a model that does not apply is no failure
+  if (!known(row.test_err_mean)) return make("td", { class: tone }, trialLink(row, row.status, { title: row.reason, class: tone }));
   const behind = Math.min(8, Math.max(0, Math.log2(row.test_err_mean / best) || 0));
   const cell = make("td", { title: `${modelTitle(row.model)} on ${row.task}: ${meanText(row.test_err_mean, row.test_err_std)}` }, trialLink(row, errorText(row.test_err_mean)));
   cell.style.background = `color-mix(in srgb, var(--heat) ${(4.5 * behind).toFixed(1)}%, transparent)`;
