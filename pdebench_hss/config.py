@@ -18,10 +18,14 @@ import yaml
 
 from .budget import Budget, parse_budget, parse_count
 from .errors import UsageError, did_you_mean
+from .resources import parse_resources
 from .selection import split
 from .task import SCALES
 
 DEVICES = ("auto", "cpu", "cuda", "mps")
+TEXTS = ("scale", "budget", "executor", "device", "out", "data_dir", "ray_address", "storage", "resources")
+# Where a run keeps things and what it runs on does not change what it asks for.
+PLACES = ("out", "force", "plugins", "ray_address", "storage")
 
 
 def _is_text(value: Any) -> bool:
@@ -43,8 +47,8 @@ def _is_names(value: Any) -> bool:
 # What a YAML file may hold under each key. Signs and ranges are checked after it.
 _TYPES: dict[str, tuple[Callable[[Any], bool], str]] = {
     **dict.fromkeys(("models", "tasks", "plugins"), (_is_names, "a name or a list of names")),
-    **dict.fromkeys(("scale", "budget", "executor", "device", "out", "data_dir"), (_is_text, "text")),
-    **dict.fromkeys(("jobs", "train_size", "data_seed"), (_is_whole, "a whole number")),
+    **dict.fromkeys(TEXTS, (_is_text, "text")),
+    **dict.fromkeys(("jobs", "train_size", "data_seed", "ddp"), (_is_whole, "a whole number")),
     **dict.fromkeys(("force", "strict_plugins"), (lambda value: isinstance(value, bool), "true or false")),
     "timeout": (_is_number, "a number of seconds"),
     "match_params": (lambda value: _is_text(value) or _is_number(value), "a count such as 300k"),
@@ -74,6 +78,10 @@ class RunConfig:
     force: bool = False
     plugins: Sequence[str] = ()
     strict_plugins: bool = False
+    ddp: int = 1
+    resources: str | None = None
+    ray_address: str | None = None
+    storage: str | None = None
 
     def __post_init__(self) -> None:
         for name, (fits, expected) in _TYPES.items():
@@ -87,11 +95,14 @@ class RunConfig:
             raise UsageError(f"no scale {self.scale!r}.{hint}  Scales: {', '.join(SCALES)}")
         if self.device.partition(":")[0] not in DEVICES:
             raise UsageError(f"no device {self.device!r}; devices: {', '.join(DEVICES)}")
-        for name in ("jobs", "timeout", "train_size"):
+        for name in ("jobs", "timeout", "train_size", "ddp"):
             value = getattr(self, name)
             if value is not None and not (isinstance(value, (int, float)) and value > 0):
                 raise UsageError(f"--{name.replace('_', '-')} must be positive, not {value!r}")
         _ = self.seed_list, self.parsed_budget, self.params_target  # refuse bad ones before anything starts
+        parse_resources(self.resources or "")
+        if self.ray_address is not None and self.executor != "ray":
+            raise UsageError(f"--ray-address belongs to --executor ray, not {self.executor}")
 
     @property
     def seed_list(self) -> list[int]:
@@ -128,7 +139,7 @@ class RunConfig:
         words = ["pdebench-hss", "run"]
         for f in dataclasses.fields(self):
             value = getattr(self, f.name)
-            if f.name in ("out", "force", "plugins") or value in (f.default, None):
+            if f.name in PLACES or value in (f.default, None):
                 continue
             words.append(f"--{f.name.replace('_', '-')}")
             if value is not True:

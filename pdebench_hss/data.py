@@ -121,13 +121,14 @@ def data_dir() -> Path:
     return cache_dir() / "data"
 
 
-def load(dataset: Dataset, n_train: int | None = None) -> TaskData:
+def load(dataset: Dataset, n_train: int | None = None, path: Path | None = None) -> TaskData:
     """The samples of an existing dataset as this task sees them, the first ``n_train`` of train."""
-    header = datafile.verify(dataset.path)
+    path = path or dataset.path
+    header = datafile.verify(path)
     task = dataset.spec.info(dataset.scale, dataset.params)
     splits = {}
     for split in SPLITS:
-        arrays = datafile.read_split(dataset.path, split, n_train if split == "train" else None)
+        arrays = datafile.read_split(path, split, n_train if split == "train" else None)
         if dataset.spec.view is not None:
             arrays = call_target(dataset.spec.view)(*arrays)
         _check_shapes(task, *arrays)

@@ -35,6 +35,8 @@ class ModelSpec:
     training_free   true of baselines that the others' skill is measured against.
     version         raise it whenever a change can change a result: it is part of every trial's key.
     citation        BibTeX entries; ``pdebench-hss cite`` prints them to those who used the model.
+    resources       what a trial needs on a cluster, ``{"cpus": 4, "gpus": 0.5, "memory": "8G"}``, or
+                    ``(task, scale) -> dict``; see `pdebench_hss.resources`.
     """
 
     name: str
@@ -48,6 +50,7 @@ class ModelSpec:
     version: str = "1"
     citation: str = ""
     description: str = ""
+    resources: Mapping[str, Any] | Callable[[TaskInfo, str], Mapping[str, Any]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         who = f"model {self.name!r}"
@@ -70,6 +73,9 @@ class ModelSpec:
             if key not in RECIPE_KEYS:
                 raise ValueError(f"model {self.name!r}: recipe may set {', '.join(RECIPE_KEYS)}, not {key!r}")
         return overrides
+
+    def resources_for(self, task: TaskInfo) -> dict[str, Any]:
+        return dict(self.resources(task, task.scale) if callable(self.resources) else self.resources)
 
     def make(self, task: TaskInfo, hparams: Mapping[str, Any]) -> Any:
         """Build the network."""

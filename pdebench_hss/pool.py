@@ -131,6 +131,12 @@ class WorkerPool:
                 events += self._receive(next(w for w in busy if w.outbox is outbox), None)
         return events
 
+    def kill(self, job_id: str) -> None:
+        """End one job now; it is reported as crashed."""
+        for worker in self._workers:
+            if worker.job is not None and worker.job.id == job_id:
+                worker.signal_child(signal.SIGKILL)
+
     def _dispatch(self, queue: collections.deque[Job]) -> None:
         while queue:
             idle = next((w for w in self._workers if w.job is None), None)
@@ -151,7 +157,8 @@ class WorkerPool:
     @staticmethod
     def _patience(busy: Sequence[_Worker]) -> float:
         deadlines = [w.deadline for w in busy if w.deadline is not None and not w.timed_out]
-        return max(0.0, min(deadlines) - time.monotonic()) + 0.01 if deadlines else 1.0
+        # Never long: an interrupt that is not a signal (a cluster's request to stop) is noticed between two waits only.
+        return min(1.0, max(0.0, min(deadlines) - time.monotonic()) + 0.01) if deadlines else 1.0
 
     def _receive(self, worker: _Worker, timeout: float | None) -> Iterator[Event]:
         job = worker.job

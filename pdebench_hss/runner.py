@@ -15,7 +15,7 @@ from typing import Any
 import pandas as pd
 from filelock import FileLock, Timeout
 
-from . import data
+from . import data, storage
 from .boards import write_board
 from .config import RunConfig
 from .datafile import Header
@@ -25,6 +25,7 @@ from .lazy import resolve
 from .planner import CACHED, RUN, SKIP, Cell, Plan, make_plan
 from .plugins import Registry, load_registry
 from .records import FAILED, OK, SKIPPED, Record, Store
+from .resources import Resources, needs
 from .trial import Context, Trial, ended_without_record
 
 
@@ -90,7 +91,16 @@ class Run:
 
     def _execute(self) -> Outcome:
         executor = self._executor()
+        try:
+            return self._execute_on(executor)
+        finally:
+            executor.close()
+
+    def _execute_on(self, executor: Executor) -> Outcome:
         plan = self.plan()
+        if self.config.storage:
+            storage.check_writable(self.config.storage)
+        executor.prepare(list({self._needs(cell) for cell in plan.todo}))
         self.store.add_to_plan((cell.trial for cell in plan.cells), self.config.command)
         for cell in plan.having(SKIP):
             assert cell.record is not None
@@ -116,8 +126,6 @@ class Run:
             raise RunInterrupted(
                 f"stopped. {ended} of {len(todo)} trials done and kept; run the same command to go on."
             ) from None
-        finally:
-            executor.close()
         board, paths = write_board(self.store)
         return Outcome(plan, [done[cell.trial.key] for cell in plan.cells], board, paths)
 
@@ -166,25 +174,40 @@ class Run:
 
     def _executor(self) -> Executor:
         kind = resolve(self.registry.executor(self.config.executor).spec)
-        return kind(self.registry, self.config.n_jobs, self.config.threads, self.config.timeout)
+        return kind(self.registry, self.config)
 
     def _work(self, cells: Sequence[Cell]) -> list[Work]:
         if self.config.force:
             for cell in cells:
-                self.store.checkpoint(cell.trial.key).unlink(missing_ok=True)
+                storage.remove(self._checkpoint(cell.trial))
         return [
             Work(
                 cell.trial,
                 Context(
                     source=self.config.data_dir or "",
                     threads=self.config.threads,
-                    checkpoint=str(self.store.checkpoint(cell.trial.key)),
+                    checkpoint=self._checkpoint(cell.trial),
                     plugin_files=tuple(str(f) for f in self.config.plugins),
                 ),
                 log=str(self.store.log(cell.trial.key)),
+                needs=self._needs(cell),
+                data=str(cell.dataset.path),
             )
             for cell in cells
         ]
+
+    def _needs(self, cell: Cell) -> Resources:
+        """What a trial needs where it runs, as the model, the task and the user state it."""
+        on_gpu = cell.trial.device.startswith("cuda")
+        default = Resources(cpus=1, gpus=1) if on_gpu else Resources(cpus=self.config.threads)
+        task = cell.dataset.spec.info(cell.trial.scale, cell.trial.task_params)
+        stated = self.registry.model(cell.trial.model).spec.resources_for(task)
+        return needs(default, stated, cell.dataset.size.resources, override=self.config.resources)
+
+    def _checkpoint(self, trial: Trial) -> str:
+        if self.config.storage:
+            return storage.join(self.config.storage, "checkpoints", f"{trial.key}.pt")
+        return str(self.store.checkpoint(trial.key))
 
     def _finish(self, trial: Trial, record: Record, done: dict[str, Record]) -> None:
         try:
@@ -194,6 +217,8 @@ class Run:
                 f"can't write the record of {trial.model_label} on {trial.task_label} to {self.store.path}: "
                 f"{error.strerror or error}. {len(done)} records are kept; mend it and run the same command to go on."
             ) from error
+        if self.config.storage:
+            storage.remove(self._checkpoint(trial))
         if record.status in (OK, SKIPPED):
             self.store.log(trial.key).unlink(missing_ok=True)
         done[trial.key] = record

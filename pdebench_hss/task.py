@@ -67,7 +67,8 @@ class Scale:
     """The size of a task: the grid models see, how many samples, how models are trained.
 
     ``options`` are the generator's own numbers at this scale (resolution of the solve, time step, ...): they
-    are part of the dataset's identity. ``steps`` is the length of a rollout task's trajectories.
+    are part of the dataset's identity. ``steps`` is the length of a rollout task's trajectories. ``resources`` is what
+    any trial at this scale needs on a cluster, ``{"memory": "8G"}`` say (see `pdebench_hss.resources`).
     """
 
     grid: tuple[int, ...]
@@ -76,6 +77,7 @@ class Scale:
     recipe: Recipe
     steps: int = 1
     options: Mapping[str, Any] = field(default_factory=dict)
+    resources: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "grid", tuple(int(n) for n in self.grid))

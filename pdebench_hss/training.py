@@ -11,11 +11,9 @@ The two differ by a constant factor that AdamW ignores but gradient clipping doe
 
 from __future__ import annotations
 
-import hashlib
-import io
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -24,12 +22,12 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from . import flops
+from . import checkpoints, flops
 from .budget import Budget, Spent
 from .data import TaskData
-from .files import replacing
 from .hashing import seed_from
 from .normalization import Normalizer, fit_affine
+from .ranks import ALONE, Ranks
 from .task import TaskInfo
 
 # Raise it when a change to this loop, or to evaluation, can change a result: it is part of every trial's key.
@@ -41,7 +39,6 @@ CHECKPOINT_SECONDS = 5.0
 CHECKPOINT_SHARE = 0.02  # of a trial's time: a checkpoint that takes long is written less often
 EMIT_SECONDS = 0.25
 CURVE_POINTS = 256
-DIGEST_BYTES = hashlib.sha256().digest_size
 
 Emit = Callable[..., None]
 
@@ -159,8 +156,21 @@ class BatchOrder:
         return self._order[position * self.batch : (position + 1) * self.batch]
 
 
-def count_step_flops(module: nn.Module, train: TrainSet, batch: int) -> float:
-    """Forward and backward of one full batch, leaving neither gradients, buffers nor random state changed."""
+def count_step_flops(module: nn.Module, train: TrainSet, batch: int, ranks: int = 1) -> float:
+    """Forward and backward of one full batch, leaving neither gradients, buffers nor random state changed.
+
+    With several ranks a full batch may not fit in one process. FLOPs are affine in the batch (a part per sample, a
+    part per step), so they follow from two batches no larger than about a rank's share.
+    """
+    batch = min(batch, len(train))
+    if ranks == 1 or batch == 1:
+        return _count_flops(module, train, batch)
+    share = max(2, -(-batch // ranks))
+    whole, half = _count_flops(module, train, share), _count_flops(module, train, share // 2)
+    return whole + (batch - share) * (whole - half) / (share - share // 2)
+
+
+def _count_flops(module: nn.Module, train: TrainSet, batch: int) -> float:
     buffers = {name: buffer.clone() for name, buffer in module.named_buffers()}
     # Copied to the module's device, as batches are; clones so that an in-place model can't spoil the data.
     device = next(module.parameters()).device
@@ -183,12 +193,16 @@ def fit(
     seed: int,
     device: torch.device,
     flops_step: float,
-    checkpoint: Path | None = None,
+    checkpoint: str | Path | None = None,
     checkpoint_seconds: float = CHECKPOINT_SECONDS,
     emit: Emit = lambda **_: None,
     should_stop: Callable[[], bool] = lambda: False,
+    ranks: Ranks = ALONE,
 ) -> Run:
-    """Train in place until the budget is used; goes on from ``checkpoint`` if there is one."""
+    """Train in place until the budget is used; goes on from ``checkpoint`` if there is one.
+
+    Several ``ranks`` share each batch and agree after each step; what they compute is what one process would.
+    """
     order = BatchOrder(len(train), optimizer.batch, train.task.name, seed)
     inputs, outputs = _place(train.inputs, device), _place(train.outputs, device)
     mask = None if train.task.mask is None else torch.as_tensor(train.task.mask).to(device, inputs.dtype)
@@ -203,9 +217,11 @@ def fit(
     )
     state = Run()
     if checkpoint is not None:
-        state = _restore(checkpoint, module, adamw) or state
+        stored = ranks.same(checkpoints.read(checkpoint) if ranks.rank == 0 else None)
+        if stored is not None and checkpoints.restore(checkpoint, stored, module, adamw):
+            state = Run(Spent(**stored["spent"]), Curve(**stored["curve"]))
     total = budget.steps(len(train), order.batch, flops_step)
-    spent, module = state.spent, module.train()
+    spent, shared = state.spent, ranks.wrap(module.train())
     clock = last_saved = last_emitted = time.perf_counter()
     interval = checkpoint_seconds
 
@@ -213,28 +229,30 @@ def fit(
         for group in adamw.param_groups:
             group["lr"] = cosine(fraction, optimizer.lr, optimizer.lr_min)
         index = order.at(spent.steps)
-        x, y = _batch(inputs, index, device), _batch(outputs, index, device)
+        mine, weight = ranks.share(index)
+        x, y = _batch(inputs, mine, device), _batch(outputs, mine, device)
         adamw.zero_grad(set_to_none=True)
-        loss = loss_of(module(x), y)
+        loss = weight * loss_of(shared(x), y)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(parameters, CLIP_NORM)
         adamw.step()
         value = loss.item()
+        now = time.perf_counter()
+        value, elapsed, stopping = ranks.agree(value, now - clock, should_stop())
+        clock = now
         if not math.isfinite(value):
             raise Diverged(f"loss is {value} at step {spent.steps}")
         state.curve.add(spent.steps, value)
         spent.steps += 1
         spent.samples += len(index)
         spent.flops += flops_step * len(index) / order.batch
+        spent.seconds += elapsed
 
-        now = time.perf_counter()
-        spent.seconds, clock = spent.seconds + now - clock, now
         if now - last_emitted > EMIT_SECONDS:
             emit(step=spent.steps, total=total, fraction=budget.fraction(spent, total), loss=value)
             last_emitted = now
-        stopping = should_stop()
-        if checkpoint is not None and (stopping or now - last_saved > interval):
-            _save(checkpoint, module, adamw, state)
+        if checkpoint is not None and ranks.rank == 0 and (stopping or now - last_saved > interval):
+            checkpoints.write(checkpoint, module, adamw, asdict(state))
             last_saved = clock = time.perf_counter()  # saving is not training: no budget is spent on it
             interval = max(checkpoint_seconds, (last_saved - now) / CHECKPOINT_SHARE)
         if stopping:
@@ -251,42 +269,3 @@ def _place(x: Tensor, device: torch.device) -> Tensor:
 
 def _batch(x: Tensor, index: Tensor, device: torch.device) -> Tensor:
     return x[index.to(x.device)].to(device, non_blocking=True)
-
-
-def _save(path: Path, module: nn.Module, adamw: torch.optim.Optimizer, state: Run) -> None:
-    content = {
-        "module": module.state_dict(),
-        "optimizer": adamw.state_dict(),
-        "rng": torch.get_rng_state(),
-        "cuda_rng": torch.cuda.get_rng_state_all(),
-        "spent": asdict(state.spent),
-        "curve": asdict(state.curve),
-    }
-    blob = io.BytesIO()
-    torch.save(content, blob)
-    with replacing(path) as temporary:
-        temporary.write_bytes(hashlib.sha256(blob.getbuffer()).digest() + blob.getbuffer())
-
-
-def _restore(path: Path, module: nn.Module, adamw: torch.optim.Optimizer) -> Run | None:
-    """Load a checkpoint into module and optimiser; None if there is none that can be read."""
-    if not path.exists():
-        return None
-    stored = path.read_bytes()
-    found, blob = stored[:DIGEST_BYTES], stored[DIGEST_BYTES:]
-    if hashlib.sha256(blob).digest() != found:  # torch.load does not check what it reads
-        print(f"checkpoint {path.name} can't be used (it is damaged); starting from zero")
-        return None
-    content = torch.load(io.BytesIO(blob), weights_only=True, map_location="cpu")
-    if _shapes(content["module"]) != _shapes(module.state_dict()):
-        print(f"checkpoint {path.name} can't be used (it is of another network); starting from zero")
-        return None
-    module.load_state_dict(content["module"])
-    adamw.load_state_dict(content["optimizer"])
-    torch.set_rng_state(content["rng"])
-    torch.cuda.set_rng_state_all(content["cuda_rng"])
-    return Run(Spent(**content["spent"]), Curve(**content["curve"]))
-
-
-def _shapes(state: Mapping[str, Tensor]) -> dict[str, torch.Size]:
-    return {name: tensor.shape for name, tensor in state.items()}

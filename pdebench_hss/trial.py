@@ -27,6 +27,7 @@ from .hashing import digest, seed_from
 from .metrics import sample_errors
 from .pictures import pictures
 from .plugins import Registry, load_registry
+from .ranks import ALONE, ProcessGroup, Ranks, refusal
 from .records import DIVERGED, FAILED, OK, OUT_OF_MEMORY, Record
 from .sizing import count_parameters
 from .training import Diverged, Emit, Interrupted, Optimizer, TrainSet
@@ -88,13 +89,21 @@ class Trial:
 
 @dataclass(frozen=True)
 class Context:
-    """What a trial needs to run here and must not depend on: places, threads, where from."""
+    """What a trial needs to run here and must not depend on: places, threads, where from, how many share the work.
+
+    ``data`` names the file in this machine's data cache, where the public files at ``source`` may not be at hand.
+    ``rank`` of ``ranks`` processes meet at ``rendezvous`` and train together (see `ranks`).
+    """
 
     source: str = ""
+    data: str = ""
     threads: int = 0
     checkpoint: str = ""
     checkpoint_seconds: float = training.CHECKPOINT_SECONDS
     plugin_files: tuple[str, ...] = ()
+    rank: int = 0
+    ranks: int = 1
+    rendezvous: str = ""
 
 
 @dataclass
@@ -141,7 +150,7 @@ def run_trial(
         status=status,
         reason=reason,
         peak_memory=_peak(trial.device, resident),
-        provenance=provenance(trial, started),
+        provenance=provenance(trial, started, context.ranks),
         **vars(progress),
     )
 
@@ -151,7 +160,7 @@ def _run(trial: Trial, context: Context, registry: Registry, progress: _Progress
     task_spec = registry.task(trial.task).spec
     source = Path(context.source) if context.source else None
     dataset = data.Dataset(task_spec, trial.scale, trial.task_params, trial.data_seed, source)
-    samples = data.load(dataset, trial.n_train)
+    samples = data.load(dataset, trial.n_train, data.data_dir() / context.data if context.data else None)
     task, device = samples.task, torch.device(trial.device)
     progress.data = {
         "sha256": samples.sha256,
@@ -172,6 +181,8 @@ def _run(trial: Trial, context: Context, registry: Registry, progress: _Progress
     start = time.perf_counter()
     normalizer = _fit(model, samples, trial, context, device, progress, emit)
     progress.seconds.setdefault("fit", time.perf_counter() - start)
+    if context.rank > 0:
+        return  # the weights are the same everywhere: rank 0 scores them
 
     predict = Predictor(model, task, normalizer, int(trial.optimizer["batch"]), device)
     prediction = predict(samples.test.inputs)
@@ -210,20 +221,23 @@ def _fit(
     model.to(device)
     numbers = trial.optimizer
     optimizer = Optimizer(int(numbers["batch"]), numbers["lr"], numbers["lr_min"], numbers["weight_decay"])
-    progress.flops_step = training.count_step_flops(model, train, optimizer.batch)
-    run = training.fit(
-        model,
-        train,
-        parse_budget(trial.budget),
-        optimizer,
-        seed=trial.seed,
-        device=device,
-        flops_step=progress.flops_step,
-        checkpoint=Path(context.checkpoint) if context.checkpoint else None,
-        checkpoint_seconds=context.checkpoint_seconds,
-        emit=emit,
-        should_stop=_STOP.is_set,
-    )
+    ranks = _join(model, train, context, device)
+    progress.flops_step = training.count_step_flops(model, train, optimizer.batch, ranks.size)
+    with ranks.together():
+        run = training.fit(
+            model,
+            train,
+            parse_budget(trial.budget),
+            optimizer,
+            seed=trial.seed,
+            device=device,
+            flops_step=progress.flops_step,
+            checkpoint=context.checkpoint or None,
+            checkpoint_seconds=context.checkpoint_seconds,
+            emit=emit if context.rank == 0 else lambda **_: None,
+            should_stop=_STOP.is_set,
+            ranks=ranks,
+        )
     progress.spent = asdict(run.spent)
     progress.seconds["fit"] = run.spent.seconds  # over all sittings, if it was interrupted
     progress.samples = {
@@ -231,6 +245,15 @@ def _fit(
         "curve_losses": np.asarray(run.curve.losses),
     }
     return train.normalizer
+
+
+def _join(model: Any, train: TrainSet, context: Context, device: torch.device) -> Ranks:
+    """The group this process trains in."""
+    if context.ranks == 1:
+        return ALONE
+    if reason := refusal(model, train.inputs[:2]):
+        raise ValueError(f"--ddp {context.ranks}: {reason}; run it without --ddp")
+    return ProcessGroup(context.rank, context.ranks, context.rendezvous, device)
 
 
 def run_in_process(emit: Emit, trial: dict[str, Any], context: Context) -> Record:
@@ -247,7 +270,7 @@ def ended_without_record(trial: Trial, status: str, reason: str) -> Record:
     return Record(trial.key, trial.to_dict(), status, reason, provenance=provenance(trial, time.time()))
 
 
-def provenance(trial: Trial, started: float) -> dict[str, Any]:
+def provenance(trial: Trial, started: float, ranks: int = 1) -> dict[str, Any]:
     plugins = tuple({origin.rsplit(" ", 1)[0] for origin in (trial.model_origin, trial.task_origin)})
     return {
         "versions": machine.versions(plugins),
@@ -255,6 +278,7 @@ def provenance(trial: Trial, started: float) -> dict[str, Any]:
         "hardware": machine.hardware(),
         "device": trial.device,
         "threads": torch.get_num_threads(),
+        **({"ddp": ranks} if ranks > 1 else {}),
         "started": started,
         "ended": time.time(),
     }

@@ -22,9 +22,19 @@ def run(
         str | None, typer.Option(help="Resize every model to about this many parameters, e.g. 300k.")
     ] = None,
     train_size: Annotated[int | None, typer.Option(help="Use only the first N training samples.")] = None,
-    executor: Annotated[str | None, typer.Option(help="process (default) or inline; see list executors.")] = None,
+    executor: Annotated[str | None, typer.Option(help="process (default), inline or ray; see list executors.")] = None,
     jobs: Annotated[int | None, typer.Option(help="Trials side by side, threads divided.  [default: cores]")] = None,
     timeout: Annotated[float | None, typer.Option(help="Seconds a trial may take.")] = None,
+    ddp: Annotated[int | None, typer.Option(help="Processes that train one trial together.  [default: 1]")] = None,
+    ray_address: Annotated[
+        str | None, typer.Option(help="A Ray cluster: auto or ray://HOST:10001.  [default: a local Ray]")
+    ] = None,
+    storage: Annotated[
+        str | None, typer.Option(help="Checkpoints go here: a shared path or s3://….  [default: the results directory]")
+    ] = None,
+    resources: Annotated[
+        str | None, typer.Option(help="What a trial needs on a cluster, e.g. cpus=2,gpus=0.5,memory=8G.")
+    ] = None,
     device: Annotated[str | None, typer.Option(help="auto (default), cpu, cuda or mps.")] = None,
     out: Annotated[str | None, typer.Option(help="Results directory.  [default: leaderboards/latest]")] = None,
     data_dir: Annotated[str | None, typer.Option(help="Take the data from public files in this directory.")] = None,
@@ -56,6 +66,10 @@ def run(
         "executor": executor,
         "jobs": jobs,
         "timeout": timeout,
+        "ddp": ddp,
+        "ray_address": ray_address,
+        "storage": storage,
+        "resources": resources,
         "device": device,
         "out": out,
         "data_dir": data_dir,

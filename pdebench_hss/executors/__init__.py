@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ..hookspecs import hookimpl
+from ..resources import Resources
 
 if TYPE_CHECKING:
+    from ..config import RunConfig
     from ..plugins import Registry
     from ..trial import Context, Trial
 
@@ -22,16 +24,19 @@ def pdebench_hss_executors() -> dict[str, str]:
     return {
         "inline": "pdebench_hss.executors.inline:InlineExecutor",
         "process": "pdebench_hss.executors.process:ProcessExecutor",
+        "ray": "pdebench_hss.executors.ray:RayExecutor",
     }
 
 
 @dataclass(frozen=True)
 class Work:
-    """A trial, what it needs to run here, and where its output goes."""
+    """A trial, what it needs to run here, where its output goes, and the file of its data in this machine's cache."""
 
     trial: Trial
     context: Context
     log: str = ""
+    needs: Resources = field(default_factory=Resources)
+    data: str = ""
 
 
 @dataclass(frozen=True)
@@ -46,8 +51,13 @@ class TrialEvent:
 class Executor(ABC):
     """Made once per run. ``jobs`` trials side by side, each with at most ``timeout`` seconds."""
 
-    def __init__(self, registry: Registry, jobs: int, threads: int, timeout: float | None) -> None:
-        self.registry, self.jobs, self.threads, self.timeout = registry, jobs, threads, timeout
+    def __init__(self, registry: Registry, config: RunConfig) -> None:
+        self.registry, self.config = registry, config
+        self.jobs, self.threads, self.timeout = config.n_jobs, config.threads, config.timeout
+
+    def prepare(self, needs: Sequence[Resources]) -> None:
+        """Before anything starts: raise a `PdebenchError` if trials with these needs can't run here."""
+        return None
 
     @abstractmethod
     def run(self, work: Sequence[Work]) -> Iterator[TrialEvent]:

@@ -5,14 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ..errors import UsageError
+from ..resources import Resources
 from ..trial import run_trial
 from . import Executor, TrialEvent, Work
 
 
 class InlineExecutor(Executor):
-    def run(self, work: Sequence[Work]) -> Iterator[TrialEvent]:
+    def prepare(self, needs: Sequence[Resources]) -> None:
         if self.timeout is not None:
             raise UsageError("--timeout needs a process per trial: use --executor process")
+        if self.config.ddp > 1:
+            raise UsageError(f"--ddp {self.config.ddp} needs as many processes: use --executor process or ray")
+
+    def run(self, work: Sequence[Work]) -> Iterator[TrialEvent]:
         for item in work:
             yield TrialEvent(item.trial, "started")
             yield TrialEvent(item.trial, "finished", run_trial(item.trial, item.context, self.registry))

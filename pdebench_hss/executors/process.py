@@ -1,14 +1,21 @@
-"""Each trial in a process of its own: a segfault, an out-of-memory kill or a hang becomes a status."""
+"""Each trial in a process of its own: a segfault, an out-of-memory kill or a hang becomes a status.
+
+With ``--ddp N`` a trial is N such processes that meet at a file. Ranks are queued trial after trial, so those of an
+earlier trial never wait for those of a later one.
+"""
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
 
 from ..pool import Event, WorkerPool
-from ..records import FAILED, OUT_OF_MEMORY, TIMEOUT, Record
-from ..trial import Trial, ended_without_record
+from ..trial import Trial
 from ..worker import Job
 from . import Executor, TrialEvent, Work
+from .endings import Gang, record_of
 
 # What every trial would import by itself otherwise: torch pulls in dynamo, seconds of it, on the first counted FLOP.
 PRELOAD = ("pdebench_hss.trial", "torch._dynamo")
@@ -16,48 +23,58 @@ PRELOAD = ("pdebench_hss.trial", "torch._dynamo")
 
 class ProcessExecutor(Executor):
     _pool: WorkerPool | None = None
-    _trials: dict[str, Trial]
+    _meeting: tempfile.TemporaryDirectory[str] | None = None
 
     def run(self, work: Sequence[Work]) -> Iterator[TrialEvent]:
-        self._trials = {item.trial.key: item.trial for item in work}
-        jobs = [
-            Job(
-                item.trial.key,
-                "pdebench_hss.trial:run_in_process",
-                {"trial": item.trial.to_dict(), "context": item.context},
-                log=item.log,
-            )
-            for item in work
-        ]
+        size = self.config.ddp
+        self._trials: dict[str, Trial] = {item.trial.key: item.trial for item in work}
+        self._gangs = {key: Gang(size) for key in self._trials}
+        self._meeting = tempfile.TemporaryDirectory(prefix="pdebench-hss-ranks-")
+        jobs = [self._job(item, rank) for item in work for rank in range(size)]
+        processes = size * max(1, min(self.jobs // size, len(work)))
         # Not in a `with`: an interrupt must leave the trials running until `stop` has asked them to save their state.
-        self._pool = WorkerPool(min(self.jobs, len(jobs)), self.threads, PRELOAD)
+        self._pool = WorkerPool(processes, self.threads, PRELOAD)
         for event in self._pool.run(jobs, self.timeout):
-            yield self._translate(event)
+            yield from self._translate(event)
 
     def stop(self) -> Iterator[TrialEvent]:
         if self._pool is not None:
             for event in self._pool.stop():
-                translated = self._translate(event)
                 # What was told to stop is not a result: it goes on next time from its checkpoint.
                 if event.kind == "done":
-                    yield translated
+                    yield from self._translate(event)
 
     def close(self) -> None:
         if self._pool is not None:
             self._pool.close()
+        if self._meeting is not None:
+            self._meeting.cleanup()
 
-    def _translate(self, event: Event) -> TrialEvent:
-        trial = self._trials[event.job.id]
+    def _job(self, item: Work, rank: int) -> Job:
+        assert self._meeting is not None
+        key, size = item.trial.key, self.config.ddp
+        place = Path(self._meeting.name, key).as_uri() if size > 1 else ""
+        context = replace(item.context, rank=rank, ranks=size, rendezvous=place)
+        return Job(
+            f"{key}/{rank}",
+            "pdebench_hss.trial:run_in_process",
+            {"trial": item.trial.to_dict(), "context": context},
+            log=item.log if rank == 0 else "",
+        )
+
+    def _translate(self, event: Event) -> Iterator[TrialEvent]:
+        key, rank = event.job.id.rsplit("/", 1)
+        trial, gang = self._trials[key], self._gangs[key]
+        assert self._pool is not None
         if event.kind in ("started", "progress"):
-            return TrialEvent(trial, event.kind, event.value)
-        return TrialEvent(trial, "finished", self._record(trial, event))
-
-    def _record(self, trial: Trial, event: Event) -> Record:
-        if event.kind == "done":
-            return event.value
-        if event.kind == "timeout":
-            return ended_without_record(trial, TIMEOUT, f"not done after {self.timeout:g} s (--timeout)")
-        if event.kind == "crashed" and event.value == "SIGKILL":
-            return ended_without_record(trial, OUT_OF_MEMORY, "killed by the system (SIGKILL), most likely for memory")
-        reason = f"crashed: {event.value}" if event.kind == "crashed" else f"{event.value.kind}: {event.value.message}"
-        return ended_without_record(trial, FAILED, reason)
+            if gang.failed:  # it started after another rank had ended badly
+                self._pool.kill(event.job.id)
+            elif rank == "0":
+                yield TrialEvent(trial, event.kind, event.value)
+            return
+        gang.end(int(rank), record_of(trial, event, self.timeout))
+        if gang.failed:
+            for stranded in gang.missing:
+                self._pool.kill(f"{key}/{stranded}")
+        if gang.record is not None:
+            yield TrialEvent(trial, "finished", gang.record)
