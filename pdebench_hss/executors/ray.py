@@ -109,27 +109,30 @@ class RayExecutor(Executor):
 
     def _answer(self, attempt: Attempt, rank: int, task: Any, stopping: bool = False) -> bool:
         """Take a task's result, or note what became of it; returns whether the trial's record is complete."""
-        errors, trial = self._ray.exceptions, attempt.work.trial
         try:
             answer = self._ray.get(task)
-        except errors.OutOfMemoryError as error:
+        except self._ray.exceptions.RayError as error:
+            if not stopping:  # what was told to stop goes on next time
+                self._note(attempt, rank, error)
+            return False
+        if answer.record is None:
+            attempt.fetch = True
+            return False
+        attempt.gang.end(rank, answer.record)
+        if answer.record.status != OK and answer.log:
+            write_text(Path(attempt.work.log), answer.log)
+        return attempt.gang.record is not None
+
+    def _note(self, attempt: Attempt, rank: int, error: Exception) -> None:
+        """A task ended without an answer: for its own reasons, or because its node or worker is gone."""
+        errors, trial = self._ray.exceptions, attempt.work.trial
+        if isinstance(error, errors.OutOfMemoryError):
             reason = f"killed by Ray for memory: {_first_line(error)}"
             attempt.gang.end(rank, ended_without_record(trial, OUT_OF_MEMORY, reason))
-        except errors.RayTaskError as error:
+        elif isinstance(error, errors.RayTaskError):
             attempt.gang.end(rank, ended_without_record(trial, FAILED, f"on its node: {_first_line(error.cause)}"))
-        except errors.RayError as error:
-            if stopping:
-                return False
-            if not attempt.gang.failed:  # else it was cancelled because of another rank
-                attempt.lost = attempt.lost or f"{type(error).__name__}: {_first_line(error)}"
-        else:
-            if answer.record is None:
-                attempt.fetch = True
-            else:
-                attempt.gang.end(rank, answer.record)
-                if answer.record.status != OK and answer.log:
-                    write_text(Path(attempt.work.log), answer.log)
-        return attempt.gang.record is not None
+        elif not attempt.gang.failed:  # else it was cancelled because of another rank
+            attempt.lost = attempt.lost or f"{type(error).__name__}: {_first_line(error)}"
 
     def _settle(self, attempt: Attempt) -> Iterator[TrialEvent]:
         """All tasks of an attempt have ended: send it again, or finish it."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
+import socket
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -33,16 +34,24 @@ def connect(config: RunConfig) -> bool:
     quiet = {"log_to_driver": False, "logging_level": logging.ERROR}
     try:
         if config.ray_address:
+            _knock(config.ray_address)
             ray.init(address=config.ray_address, **quiet)
         else:
             os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
             cpus = max(config.ddp, config.n_jobs) * config.threads
             ray.init("local", num_cpus=cpus, include_dashboard=False, object_store_memory=LOCAL_STORE_BYTES, **quiet)
-    except (ConnectionError, TimeoutError, RuntimeError, ValueError) as error:
+    except (OSError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
         where = f"no Ray cluster at {config.ray_address}" if config.ray_address else "can't start a local Ray"
         reason = (str(error) or type(error).__name__).splitlines()[0]
         raise ClusterError(f"{where} ({reason}). Start one by: ray start --head") from None
     return True
+
+
+def _knock(address: str) -> None:
+    """See that somebody listens there: Ray would wait for minutes."""
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if host and port.isdigit():
+        socket.create_connection((host, int(port)), timeout=10.0).close()
 
 
 def import_ray() -> Any:
