@@ -156,18 +156,23 @@ class BatchOrder:
         return self._order[position * self.batch : (position + 1) * self.batch]
 
 
-def count_step_flops(module: nn.Module, train: TrainSet, batch: int, ranks: int = 1) -> float:
+def count_step_flops(module: nn.Module, train: TrainSet, batch: int, ranks: Ranks = ALONE) -> float:
     """Forward and backward of one full batch, leaving neither gradients, buffers nor random state changed.
 
-    With several ranks a full batch may not fit in one process. FLOPs are affine in the batch (a part per sample, a
-    part per step), so they follow from two batches no larger than about a rank's share.
+    Rank 0 counts, so that a step has the FLOPs it has in one process. If a full batch does not fit there, two shares of
+    it are extrapolated: a part per sample and a part per step.
     """
-    batch = min(batch, len(train))
-    if ranks == 1 or batch == 1:
-        return _count_flops(module, train, batch)
-    share = max(2, -(-batch // ranks))
-    whole, half = _count_flops(module, train, share), _count_flops(module, train, share // 2)
-    return whole + (batch - share) * (whole - half) / (share - share // 2)
+    if ranks.rank > 0:
+        return ranks.same(None)
+    try:
+        total = _count_flops(module, train, batch)
+    except torch.OutOfMemoryError:
+        if ranks.size == 1:
+            raise
+        share = max(2, -(-batch // ranks.size))
+        whole, half = _count_flops(module, train, share), _count_flops(module, train, share // 2)
+        total = whole + (batch - share) * (whole - half) / (share - share // 2)
+    return ranks.same(total)
 
 
 def _count_flops(module: nn.Module, train: TrainSet, batch: int) -> float:

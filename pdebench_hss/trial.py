@@ -222,8 +222,8 @@ def _fit(
     numbers = trial.optimizer
     optimizer = Optimizer(int(numbers["batch"]), numbers["lr"], numbers["lr_min"], numbers["weight_decay"])
     ranks = _join(model, train, context, device)
-    progress.flops_step = training.count_step_flops(model, train, optimizer.batch, ranks.size)
     with ranks.together():
+        progress.flops_step = training.count_step_flops(model, train, optimizer.batch, ranks)
         run = training.fit(
             model,
             train,

@@ -10,12 +10,14 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 
 import pdebench_hss as pb
 from pdebench_hss.config import RunConfig
 from pdebench_hss.errors import PdebenchError
+from pdebench_hss.records import Store
 from pdebench_hss.runner import Run
 
 ray = pytest.importorskip("ray")
@@ -187,6 +189,36 @@ def test_a_plugin_that_is_on_the_driver_only_is_named_before_anything_starts(nod
     assert "Install the same versions on every node" in err
     assert "Traceback" not in err
     assert not records(tmp_path / "board")
+
+
+def curve(out) -> np.ndarray:
+    (found,) = records(out)
+    return Store(out).samples(found.stem, "curve_losses")["curve_losses"]
+
+
+def test_one_training_over_two_nodes_computes_what_one_process_does(nodes, toys, tmp_path):
+    options = {"models": "fno", "tasks": "toy", "seeds": 1, "budget": "steps=50"}
+    pb.run(**settings(toys, tmp_path / "alone", **options, executor="inline"))
+    pb.run(**settings(toys, tmp_path / "together", **options, **on(nodes, ddp=2)))
+    assert len(curve(tmp_path / "alone")) == 50
+    assert np.abs(curve(tmp_path / "alone") - curve(tmp_path / "together")).max() < 1e-5
+
+
+@pytest.mark.slow
+def test_a_training_that_loses_one_of_its_two_nodes_waits_for_another_and_goes_on(nodes, toys, tmp_path):
+    out, storage = tmp_path / "board", tmp_path / "storage"
+    options = settings(toys, out, models="toy_plain[seconds=0.2]", tasks="toy", seeds=1, budget="steps=60")
+    run = start({**options, **on(nodes, ddp=2, storage=storage)})
+    wait_for(lambda: list((storage / "checkpoints").glob("*.pt")))
+    nodes.kill(1)
+    time.sleep(5.0)
+    nodes.revive(1)
+    _, err = run.communicate(timeout=120)
+    assert run.returncode == 0, err
+    pb.run(**{**options, "models": "toy_plain", "out": str(tmp_path / "calm"), "executor": "inline"})
+    assert np.abs(curve(out) - curve(tmp_path / "calm")).max() < 1e-5
+    found = json.loads(records(out)[0].read_text())
+    assert found["seconds"]["total"] < found["seconds"]["fit"]  # it did not start from zero
 
 
 @pytest.mark.parametrize(

@@ -33,6 +33,28 @@ class Slow(Conv):
         return super().forward(x)
 
 
+class Plain(nn.Module):
+    """Without dropout: what several processes can train together."""
+
+    def __init__(self, task, seconds):
+        super().__init__()
+        self.seconds = seconds
+        self.net = nn.Conv1d(task.in_channels, task.out_channels, 3, padding=1, padding_mode="circular")
+
+    def forward(self, x):
+        time.sleep(self.seconds)
+        return self.net(x)
+
+
+class Deserter(Plain):
+    """Its second rank dies once all have met."""
+
+    def forward(self, x):
+        if torch.distributed.is_initialized() and torch.distributed.get_rank() == 1:
+            os.kill(os.getpid(), signal.SIGSEGV)
+        return super().forward(x)
+
+
 class Segfault(Conv):
     def forward(self, x):
         os.kill(os.getpid(), signal.SIGSEGV)

@@ -49,6 +49,8 @@ def pdebench_hss_models() -> list[ModelSpec]:
     return [
         model("toy_conv", "Conv", hparams={"width": 4}, size_knob="width"),
         model("toy_slow", "Slow", hparams={"seconds": 0.02}),
+        model("toy_plain", "Plain", hparams={"seconds": 0.0}),
+        model("toy_deserter", "Deserter", hparams={"seconds": 0.0}),
         model("toy_segfault", "Segfault"),
         model("toy_killed", "Killed"),
         model("toy_hang", "Hang"),
