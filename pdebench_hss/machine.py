@@ -45,12 +45,17 @@ def hardware_line() -> str:
 
 def versions(extra: tuple[str, ...] = ()) -> dict[str, str]:
     found = {"python": platform.python_version()}
-    for package in (*PACKAGES, *extra):
-        try:
-            found[package] = version(package)
-        except PackageNotFoundError:
-            continue
+    found |= {package: number for package in (*PACKAGES, *extra) if (number := _installed(package))}
     return found
+
+
+@lru_cache
+def _installed(package: str) -> str | None:
+    """Reading it takes milliseconds, and what is imported does not change."""
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
 
 
 @lru_cache

@@ -121,12 +121,16 @@ def load_registry(plugin_files: Sequence[str | Path] = (), *, strict: bool = Fal
     registry.manager.add_hookspecs(hookspecs)
     for entry_point in sorted(entry_points(group=GROUP), key=lambda e: (_distribution(e).distribution, e.name)):
         _load(registry, _distribution(entry_point), entry_point.load)
-    for path in plugin_files:
-        origin, load = _file_plugin(Path(path))
-        _load(registry, origin, load)
+    add_files(registry, plugin_files)
     if strict and registry.broken:
         raise PluginError("; ".join(map(str, registry.broken)) + "  (--strict-plugins)")
     return registry
+
+
+def add_files(registry: Registry, plugin_files: Sequence[str | Path]) -> None:
+    for path in plugin_files:
+        origin, load = _file_plugin(Path(path))
+        _load(registry, origin, load)
 
 
 def _load(registry: Registry, origin: Origin, load: Callable[[], Any]) -> None:

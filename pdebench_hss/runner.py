@@ -221,7 +221,7 @@ class Run:
             storage.remove(self._checkpoint(trial))
         if record.status in (OK, SKIPPED):
             self.store.log(trial.key).unlink(missing_ok=True)
-        done[trial.key] = record
+        done[trial.key] = replace(record, samples={})  # they are on disk; a long plan's would fill the memory
         self.reporter.trial_finished(trial, record)
         for failure in self.registry.notify_finished(record):
             self.reporter.warn(str(failure))

@@ -258,8 +258,10 @@ def _join(model: Any, train: TrainSet, context: Context, device: torch.device) -
 
 def run_in_process(emit: Emit, trial: dict[str, Any], context: Context) -> Record:
     """The target of a worker's job: `run_trial` with SIGTERM as the request to save and stop."""
+    from . import warm
+
     signal.signal(signal.SIGTERM, lambda *_: _STOP.set())
-    return run_trial(Trial.from_dict(trial), context, emit=emit)
+    return run_trial(Trial.from_dict(trial), context, warm.registry(context.plugin_files), emit)
 
 
 _STOP = threading.Event()

@@ -144,9 +144,16 @@ def heading(config: RunConfig) -> str:
         f"scale {config.scale}",
         config.budget or "the recipe's budget",
         f"seed {seeds[0]}" if len(seeds) == 1 else f"{len(seeds)} seeds",
-        f"{config.n_jobs} jobs",
+        _where(config),
     ]
     return " · ".join(parts)
+
+
+def _where(config: RunConfig) -> str:
+    where = f"{config.n_jobs} jobs"
+    if config.executor == "ray":
+        where = f"Ray at {config.ray_address}" if config.ray_address else "a local Ray"
+    return where + (f", {config.ddp} processes a trial" if config.ddp > 1 else "")
 
 
 def plan_line(plan: Plan) -> str:

@@ -17,8 +17,7 @@ from ..worker import Job
 from . import Executor, TrialEvent, Work
 from .endings import Gang, record_of
 
-# What every trial would import by itself otherwise: torch pulls in dynamo, seconds of it, on the first counted FLOP.
-PRELOAD = ("pdebench_hss.trial", "torch._dynamo")
+PRELOAD = ("pdebench_hss.warm",)
 
 
 class ProcessExecutor(Executor):

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ..records import Record
     from ..trial import Context
 
-PRELOAD = ("pdebench_hss.trial", "torch._dynamo")
+PRELOAD = ("pdebench_hss.warm",)
 LOG_LIMIT = 100_000  # bytes of a failed trial's output that travel to the driver
 MEETING_SECONDS = 600.0  # that the ranks of one trial wait for each other
 
