@@ -86,13 +86,13 @@ def _trials(
         raise UsageError(f"--train-size {n_train}: {limit}")
     source = Path(config.data_dir) if config.data_dir else None
     dataset = Dataset(spec, config.scale, params, config.data_seed, source)
-    unsupported = _ask(model, spec, lambda: model.spec.unsupported(info))
+    unsupported = ask(model, spec, lambda: model.spec.unsupported(info))
     hparams, optimizer = _settings(model, spec, info, model_choice, bool(unsupported))
     if config.params_target and not unsupported:
         from .sizing import match_parameters
 
         target = config.params_target
-        hparams = _ask(model, spec, lambda: match_parameters(model.spec, info, hparams, target))
+        hparams = ask(model, spec, lambda: match_parameters(model.spec, info, hparams, target))
     budget = config.parsed_budget or info.size.recipe.budget
     for seed in seeds:
         trial = Trial(
@@ -130,8 +130,8 @@ def _settings(
     optimizer = {key: recipe[key] for key in ("batch", *RECIPE_KEYS)}
     if unsupported:
         return {}, optimizer
-    hparams = _ask(model, task, lambda: model.spec.hparams_for(info))
-    optimizer |= _ask(model, task, lambda: model.spec.recipe_for(info))
+    hparams = ask(model, task, lambda: model.spec.hparams_for(info))
+    optimizer |= ask(model, task, lambda: model.spec.recipe_for(info))
     defaults = {**{key: float(optimizer[key]) for key in RECIPE_KEYS}, **hparams}
     chosen = check_options(choice.options, defaults, f"model {model.spec.name!r}")
     for key, value in chosen.items():
@@ -139,7 +139,7 @@ def _settings(
     return hparams, optimizer
 
 
-def _ask(model: Registered[ModelSpec], task: TaskSpec, question: Any) -> Any:
+def ask(model: Registered[ModelSpec], task: TaskSpec, question: Any) -> Any:
     """Call a plugin's own function; what it raises is the plugin's fault and is said so."""
     try:
         return question()

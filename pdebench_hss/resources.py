@@ -40,11 +40,11 @@ class Resources:
         return max(1, int(self.cpus))
 
 
-def needs(default: Resources, *stated: Mapping[str, Any], override: str | None = None) -> Resources:
-    """The largest of what is stated, the default where nothing is, and what the user says above all."""
+def needs(default: Resources, stated: Mapping[str, Mapping[str, Any]], override: str | None = None) -> Resources:
+    """The largest of what is stated (by whom -> what), the default where nothing is, the user's word above all."""
     found: dict[str, float] = {}
-    for statement in stated:
-        for kind, value in read_needs(statement, "resources").items():
+    for who, statement in stated.items():
+        for kind, value in read_needs(statement, f"{who}: resources").items():
             found[kind] = max(value, found.get(kind, 0.0))
     return Resources(**{**vars(default), **found, **parse_resources(override or "")})
 

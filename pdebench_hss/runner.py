@@ -22,7 +22,7 @@ from .datafile import Header
 from .errors import DataError, PdebenchError, StoreError
 from .executors import Executor, Work
 from .lazy import resolve
-from .planner import CACHED, RUN, SKIP, Cell, Plan, make_plan
+from .planner import CACHED, RUN, SKIP, Cell, Plan, ask, make_plan
 from .plugins import Registry, load_registry
 from .records import FAILED, OK, SKIPPED, Record, Store
 from .resources import Resources, needs
@@ -200,9 +200,13 @@ class Run:
         """What a trial needs where it runs, as the model, the task and the user state it."""
         on_gpu = cell.trial.device.startswith("cuda")
         default = Resources(cpus=1, gpus=1) if on_gpu else Resources(cpus=self.config.threads)
-        task = cell.dataset.spec.info(cell.trial.scale, cell.trial.task_params)
-        stated = self.registry.model(cell.trial.model).spec.resources_for(task)
-        return needs(default, stated, cell.dataset.size.resources, override=self.config.resources)
+        spec, model = cell.dataset.spec, self.registry.model(cell.trial.model)
+        task = spec.info(cell.trial.scale, cell.trial.task_params)
+        stated = {
+            f"model {model.spec.name!r}": ask(model, spec, lambda: model.spec.resources_for(task)),
+            f"task {spec.name!r}": cell.dataset.size.resources,
+        }
+        return needs(default, stated, self.config.resources)
 
     def _checkpoint(self, trial: Trial) -> str:
         if self.config.storage:

@@ -14,6 +14,7 @@ import time
 import traceback
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -64,7 +65,7 @@ class Trial:
     metric: str = ""
     training_free: bool = False
 
-    @property
+    @cached_property
     def key(self) -> str:
         content = {k: v for k, v in self.to_dict().items() if k not in DESCRIPTIVE}
         return digest(content)[:24]

@@ -24,7 +24,7 @@ DEFAULT = Resources(cpus=2)
     ],
 )
 def test_the_larger_of_model_and_task_counts_and_the_user_above_all(stated, override, expected):
-    assert needs(DEFAULT, *stated, override=override) == expected
+    assert needs(DEFAULT, {str(number): what for number, what in enumerate(stated)}, override) == expected
 
 
 @pytest.mark.parametrize(
@@ -39,6 +39,11 @@ def test_the_larger_of_model_and_task_counts_and_the_user_above_all(stated, over
 def test_nonsense_is_refused_when_the_command_is_read(text, words):
     with pytest.raises(UsageError, match=r"--resources.*" + words.replace("?", r"\?")):
         RunConfig(tasks="toy", resources=text)
+
+
+def test_a_statement_that_makes_no_sense_names_who_made_it():
+    with pytest.raises(UsageError, match=r"model 'm': resources: no resource 'gpu'\. Did you mean 'gpus'\?"):
+        needs(DEFAULT, {"model 'm'": {"gpu": 1}})
 
 
 def test_needs_say_themselves_in_words():
