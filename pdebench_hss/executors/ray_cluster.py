@@ -41,9 +41,13 @@ def connect(config: RunConfig) -> bool:
             cpus = max(config.ddp, config.n_jobs) * config.threads
             ray.init("local", num_cpus=cpus, include_dashboard=False, object_store_memory=LOCAL_STORE_BYTES, **quiet)
     except (OSError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
-        where = f"no Ray cluster at {config.ray_address}" if config.ray_address else "can't start a local Ray"
         reason = (str(error) or type(error).__name__).splitlines()[0]
-        raise ClusterError(f"{where} ({reason}). Start one by: ray start --head") from None
+        if not config.ray_address:
+            raise ClusterError(f"can't start a local Ray ({reason})") from None
+        token = " If it demands a token, set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN." if "timeout" in reason else ""
+        raise ClusterError(
+            f"no Ray cluster at {config.ray_address} ({reason}). Start one by: ray start --head.{token}"
+        ) from None
     return True
 
 
