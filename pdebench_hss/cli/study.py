@@ -8,6 +8,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from .output import PluginOption, StrictOption
+from .where import (
+    DataDirOption,
+    DdpOption,
+    DeviceOption,
+    ExecutorOption,
+    ForceOption,
+    JobsOption,
+    RayAddressOption,
+    ResourcesOption,
+    StorageOption,
+    TimeoutOption,
+)
 
 if TYPE_CHECKING:
     from ..planner import Plan
@@ -26,23 +38,17 @@ def study(
         str | None, typer.Option(help="Results directory.  [default: leaderboards/studies/NAME-SCALE]")
     ] = None,
     figure: FigureOption = "png,pdf",
-    executor: Annotated[str | None, typer.Option(help="process (default), inline or ray; see list executors.")] = None,
-    jobs: Annotated[int | None, typer.Option(help="Trials side by side, threads divided.  [default: cores]")] = None,
-    timeout: Annotated[float | None, typer.Option(help="Seconds a trial may take.")] = None,
-    ddp: Annotated[int | None, typer.Option(help="Processes that train one trial together.  [default: 1]")] = None,
-    ray_address: Annotated[
-        str | None, typer.Option(help="A Ray cluster: auto or ray://HOST:10001.  [default: a local Ray]")
-    ] = None,
-    storage: Annotated[
-        str | None, typer.Option(help="Checkpoints go here: a shared path or s3://….  [default: the results directory]")
-    ] = None,
-    resources: Annotated[
-        str | None, typer.Option(help="What a trial needs on a cluster, e.g. cpus=2,gpus=0.5,memory=8G.")
-    ] = None,
-    device: Annotated[str | None, typer.Option(help="auto (default), cpu, cuda or mps.")] = None,
-    data_dir: Annotated[str | None, typer.Option(help="Take the data from public files in this directory.")] = None,
+    executor: ExecutorOption = None,
+    jobs: JobsOption = None,
+    timeout: TimeoutOption = None,
+    ddp: DdpOption = None,
+    ray_address: RayAddressOption = None,
+    storage: StorageOption = None,
+    resources: ResourcesOption = None,
+    device: DeviceOption = None,
+    data_dir: DataDirOption = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan and an estimate of time.")] = False,
-    force: Annotated[bool | None, typer.Option("--force", help="Run again what is there already.")] = None,
+    force: ForceOption = None,
     plugin: PluginOption = None,
     strict: StrictOption = None,
 ) -> None:

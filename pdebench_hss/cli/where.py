@@ -1,0 +1,24 @@
+"""Options of every command that runs trials: where they run, and on what."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+ExecutorOption = Annotated[str | None, typer.Option(help="process (default), inline or ray; see list executors.")]
+JobsOption = Annotated[int | None, typer.Option(help="Trials side by side, threads divided.  [default: cores]")]
+TimeoutOption = Annotated[float | None, typer.Option(help="Seconds a trial may take.")]
+DdpOption = Annotated[int | None, typer.Option(help="Processes that train one trial together.  [default: 1]")]
+RayAddressOption = Annotated[
+    str | None, typer.Option(help="A Ray cluster: auto or ray://HOST:10001.  [default: a local Ray]")
+]
+StorageOption = Annotated[
+    str | None, typer.Option(help="Checkpoints go here: a shared path or s3://….  [default: the results directory]")
+]
+ResourcesOption = Annotated[
+    str | None, typer.Option(help="What a trial needs on a cluster, e.g. cpus=2,gpus=0.5,memory=8G.")
+]
+DeviceOption = Annotated[str | None, typer.Option(help="auto (default), cpu, cuda or mps.")]
+DataDirOption = Annotated[str | None, typer.Option(help="Take the data from public files in this directory.")]
+ForceOption = Annotated[bool | None, typer.Option("--force", help="Run again what is there already.")]
