@@ -142,12 +142,14 @@ def label_ends(figure: Any, panels: Sequence[tuple[Any, Sequence[End]]]) -> None
 
 def log_ticks(axis: Any) -> None:
     """Powers of ten; within a decade or so also 2 and 5, as plain numbers. Never labels on top of one another."""
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+    from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
     axis.set_minor_formatter(NullFormatter())
     low, high = axis.get_view_interval()
     if high / low < 40:
-        axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+        # Where hardly a 1, 2 or 5 is in sight, LogLocator would take a dozen ticks of its own.
+        narrow = high / low < 4
+        axis.set_major_locator(MaxNLocator(4, steps=[1, 2, 2.5, 5, 10]) if narrow else LogLocator(subs=(1.0, 2.0, 5.0)))
         axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
 
 

@@ -13,12 +13,13 @@ from hypothesis import strategies as st
 pytest.importorskip("matplotlib")
 
 import matplotlib as mpl
+import matplotlib.figure
 from matplotlib.text import Text
 from scipy.optimize import isotonic_regression
 
 from pdebench_hss.errors import UsageError
 from pdebench_hss.plots import critical_difference, curves, dots, draw_board, draw_study, heatmaps, pareto
-from pdebench_hss.plots.style import SETTINGS, add_notes, failures, label_of, spread, styles
+from pdebench_hss.plots.style import SETTINGS, add_notes, failures, label_of, log_ticks, spread, styles
 from pdebench_hss.statistics import average_ranks
 from pdebench_hss.study import make_study
 from pdebench_hss.tables import LEADERBOARD_COLUMNS
@@ -60,6 +61,22 @@ def test_spreading_keeps_the_order_and_the_gap_and_moves_as_little_as_possible(w
 
 def test_names_that_are_apart_already_stay_where_they_are():
     assert spread([3.0, 1.0, 2.0], 0.5) == [3.0, 1.0, 2.0]
+
+
+@pytest.mark.parametrize(("low", "high"), [(0.19, 0.39), (0.24, 0.45), (0.98, 1.01), (0.03, 0.9), (1e-8, 1.0)])
+def test_numbers_along_a_logarithmic_axis_never_overlap_and_there_are_some(low, high):
+    with mpl.rc_context(SETTINGS):
+        figure = mpl.figure.Figure(figsize=(2.5, 2))
+        axes = figure.subplots()
+        axes.set_xscale("log")
+        axes.set_xlim(low, high)
+        log_ticks(axes.xaxis)
+        figure.draw_without_rendering()
+        shown = [t for t in axes.xaxis.get_ticklabels() if t.get_text() and low <= t.get_position()[0] <= high]
+        boxes = [text.get_window_extent() for text in shown]
+    assert len(boxes) >= 2
+    for one, other in itertools.combinations(boxes, 2):
+        assert not one.overlaps(other)
 
 
 def test_names_at_the_ends_of_lines_never_overlap_even_where_all_lines_end_alike():
