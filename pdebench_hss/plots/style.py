@@ -8,6 +8,7 @@ thin and hollow. Names stand at the ends of lines, moved apart where they would 
 from __future__ import annotations
 
 import itertools
+import math
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -98,8 +99,9 @@ def label_of(name: str, titles: Mapping[str, str]) -> str:
 # ---------------------------------------------------------------- labels beside what they name
 
 
-def spread(wanted: Sequence[float], gap: float) -> list[float]:
-    """Positions as near as possible (least squares) to those wanted, in their order, at least ``gap`` apart."""
+def spread(wanted: Sequence[float], gap: float, top: float = math.inf) -> list[float]:
+    """Positions as near as possible (least squares) to those wanted, in their order, at least ``gap`` apart and none
+    above ``top``."""
     order = sorted(range(len(wanted)), key=lambda i: wanted[i])
     blocks: list[tuple[float, int]] = []  # (sum of wanted starts, members): a block is laid around its mean
     for rank, i in enumerate(order):
@@ -108,7 +110,8 @@ def spread(wanted: Sequence[float], gap: float) -> list[float]:
             before, members = blocks.pop()
             total, count = total + before, count + members
         blocks.append((total, count))
-    starts = [total / count for total, count in blocks for _ in range(count)]
+    last = top - (len(wanted) - 1) * gap  # starts ascend, so cutting them off here keeps the sum of squares least
+    starts = [min(total / count, last) for total, count in blocks for _ in range(count)]
     placed = [0.0] * len(wanted)
     for rank, i in enumerate(order):
         placed[i] = starts[rank] + rank * gap
@@ -126,13 +129,13 @@ class End:
 
 
 def label_ends(figure: Any, panels: Sequence[tuple[Any, Sequence[End]]]) -> None:
-    """Write names beside each axes at the height of their points, moved apart, with thin leaders."""
+    """Write names beside each axes at the height of their points, moved apart but not above it, with thin leaders."""
     figure.draw_without_rendering()  # a whole layout, so once for all; from here on sizes are known
     line = 1.15 * FONT * figure.dpi / 72
     for axes, ends in panels:
         to_axes = axes.transData + axes.transAxes.inverted()
         heights = [float(to_axes.transform((end.x, end.y))[1]) for end in ends]
-        for end, height in zip(ends, spread(heights, line / axes.get_window_extent().height)):
+        for end, height in zip(ends, spread(heights, line / axes.get_window_extent().height, top=1.0)):
             axes.annotate(
                 end.text, (end.x, end.y), (1.035, height), xycoords="data", textcoords="axes fraction", va="center",
                 ha="left", color=end.colour, fontsize=FONT - 0.5, annotation_clip=False,

@@ -15,7 +15,7 @@ pytest.importorskip("matplotlib")
 import matplotlib as mpl
 import matplotlib.figure
 from matplotlib.text import Text
-from scipy.optimize import isotonic_regression
+from scipy.optimize import isotonic_regression, nnls
 
 from pdebench_hss.errors import UsageError
 from pdebench_hss.plots import critical_difference, curves, dots, draw_board, draw_study, heatmaps, pareto
@@ -57,6 +57,17 @@ def test_spreading_keeps_the_order_and_the_gap_and_moves_as_little_as_possible(w
         shift = gap * np.arange(len(wanted))
         best = isotonic_regression(np.array(wanted)[order] - shift).x + shift
         np.testing.assert_allclose(ordered, best, atol=1e-9)
+
+
+@settings(deadline=None)
+@given(st.lists(st.floats(-5, 5), min_size=1, max_size=6), st.floats(0.01, 2), st.floats(-5, 5))
+def test_spreading_below_a_bound_moves_as_little_as_possible(wanted, gap, top):
+    placed = np.sort(spread(wanted, gap, top))
+    # Downwards from the top: each lies at its neighbour minus gap minus a slack that is not negative. In these slacks
+    # it is a problem of non-negative least squares.
+    below = top - gap * np.arange(len(wanted))
+    slacks, _ = nnls(np.tril(np.ones((len(wanted), len(wanted)))), below - np.sort(wanted)[::-1])
+    np.testing.assert_allclose(placed[::-1], below - np.cumsum(slacks), atol=1e-7)
 
 
 def test_names_that_are_apart_already_stay_where_they_are():
