@@ -33,9 +33,9 @@ from pdebench_hss import TaskInfo
 
 from .rational import Rational
 
-# Numbers in one hidden tensor of a chunk: few enough for a CPU's cache (twice as fast as 2**24, measured), many enough
-# to keep a GPU busy. Two such tensors per layer are kept for the backward pass.
-CHUNK = {"cpu": 2**20, "cuda": 2**24}
+# Numbers in one hidden tensor of a chunk: few enough for a CPU's cache (benchmarks/green_learning_chunks.py), many
+# enough to keep a GPU busy. Two such tensors per layer are kept for the backward pass.
+CHUNK = {"cpu": 2**19, "cuda": 2**24}
 
 
 class GreenLearning(nn.Module):
