@@ -13,8 +13,9 @@ Break-even  a trained model costs its training data and its training once and t_
 
                 n = (t_data + t_fit) / (t_solver - t_model)      solves on; never, if it is not faster.
 
-            The solver of equal accuracy is the fastest row of it (each of its levels is a row) that is at least as
-            accurate as the model.
+            The solver of equal accuracy is the cheapest of its levels that is at least as accurate as the model. That
+            needs all levels: with one alone, a model that is far less accurate would be compared with a solver far
+            better than it. And a model that is no better than a guess (the mean, or no change) repays nothing.
 
 All functions take a leaderboard (a DataFrame as `tables.leaderboard` makes it) and change nothing.
 """
@@ -143,32 +144,57 @@ def pareto(board: pd.DataFrame, x: str) -> pd.DataFrame:
 
 
 NO_SOLVER = "no classical solver on the board"
+GUESSES = ("mean", "persistence")  # what a model has to beat before its speed is worth anything
+SOLVER_COLUMNS = ["model", "test_err_mean", "predict_ms", "hardware"]
 BREAK_EVEN_COLUMNS = [
     *(*GROUP, "model", "test_err_mean", "data_seconds", "fit_seconds", "predict_ms"),
     *("solver", "solver_err", "solver_ms", "break_even", "note"),
 ]
 
 
-def break_even(board: pd.DataFrame, solver: str = "coarse_solver") -> pd.DataFrame:
+def break_even(
+    board: pd.DataFrame,
+    levels: pd.DataFrame | None = None,
+    solver: str = "coarse_solver",
+    guesses: Sequence[str] = GUESSES,
+) -> pd.DataFrame:
     """After how many solves each model has repaid its data and its training against the solver of equal accuracy.
 
-    ``break_even`` is infinite where the model is not faster, and NaN where ``note`` says what is not known.
+    ``levels`` has a row per level of the classical solver that a trial measured (`tables.solver_levels`).
+    ``break_even`` is infinite where the model is not faster, and NaN where ``note`` says why there is none.
     """
     rows = []
     finished = board[board["status"] == OK]
     for _, group in finished.groupby(GROUP, sort=False, dropna=False):
-        is_solver = group["model"].str.partition("[")[0] == solver
-        for _, row in group[~is_solver].iterrows():
-            rows.append({**row[BREAK_EVEN_COLUMNS[: len(GROUP) + 5]], **_repaid(row, group[is_solver])})
+        name = group["model"].str.partition("[")[0]
+        solvers = _levels_of(group[name == solver], levels)
+        guess = group[name.isin(guesses)]
+        for _, row in group[(name != solver) & ~name.isin(guesses)].iterrows():
+            rows.append({**row[BREAK_EVEN_COLUMNS[: len(GROUP) + 5]], **_repaid(row, solvers, guess)})
     return pd.DataFrame(rows, columns=BREAK_EVEN_COLUMNS)
 
 
-def _repaid(row: pd.Series, solvers: pd.DataFrame) -> dict[str, object]:
+def _levels_of(solvers: pd.DataFrame, levels: pd.DataFrame | None) -> pd.DataFrame:
+    """Rows of the solver on the board and all levels that its trials measured; each is a solver to compare with."""
+    rows = solvers[SOLVER_COLUMNS]
+    if levels is None or levels.empty or solvers.empty:
+        return rows
+    first = solvers.iloc[0]
+    same = np.logical_and.reduce([(levels[c] == first[c]) | (levels[c].isna() & pd.isna(first[c])) for c in GROUP])
+    return pd.concat([levels.loc[same, SOLVER_COLUMNS], rows], ignore_index=True)
+
+
+def _repaid(row: pd.Series, solvers: pd.DataFrame, guesses: pd.DataFrame) -> dict[str, object]:
     if solvers.empty:
         return {"break_even": math.nan, "note": NO_SOLVER}
+    better = guesses[guesses["test_err_mean"] <= row["test_err_mean"]]
+    if len(better):
+        return {"break_even": math.nan, "note": f"no better than {better.iloc[0]['model']}"}
+    if len(solvers) == 1:
+        return {"break_even": math.nan, "note": "one level of the solver was measured; a cheaper one may do"}
     able = solvers[(solvers["test_err_mean"] <= row["test_err_mean"]) & solvers["predict_ms"].notna()]
     if able.empty:
-        return {"break_even": math.nan, "note": "no solver of this accuracy on the board"}
+        return {"break_even": math.nan, "note": "no level of the solver is this accurate"}
     best = able.loc[able["predict_ms"].idxmin()]
     found = {"solver": best["model"], "solver_err": best["test_err_mean"], "solver_ms": best["predict_ms"]}
     if row["hardware"] != best["hardware"]:

@@ -10,14 +10,14 @@ from .statistics import NO_SOLVER, Ranking, average_ranks, break_even
 from .tables import GROUP, format_error
 
 
-def statistics_page(board: pd.DataFrame) -> str:
-    """The page; empty if the board has too little for any of it."""
+def statistics_page(board: pd.DataFrame, levels: pd.DataFrame | None = None) -> str:
+    """The page (``levels``: see `break_even`); empty if the board has too little for any of it."""
     parts = []
     if not board[GROUP].drop_duplicates()["task"].duplicated().any():
         ranking = average_ranks(board)
         if len(ranking.tasks) > 1 and len(ranking.ranks) > 1:
             parts.append(_ranks(ranking))
-    repaid = break_even(board)
+    repaid = break_even(board, levels)
     repaid = repaid[repaid["note"] != NO_SOLVER]
     if len(repaid):
         parts.append(_break_even(repaid))
@@ -54,8 +54,10 @@ def _break_even(repaid: pd.DataFrame) -> str:
     headers = ["task", "model", "error", "predict", "solver", "break-even", ""]
     return (
         "## Break-even\n\nAfter how many solves a model has repaid the making of its training data and its training, "
-        "against the fastest classical solver on this board that is at least as accurate. Tasks without one are left "
-        "out.\n\n" + tabulate(rows, headers=headers, tablefmt="github", disable_numparse=True) + "\n"
+        "against the cheapest level of the classical solver that is at least as accurate. A model that is no better than a "
+        "guess repays nothing. Tasks without a classical solver are left out.\n\n"
+        + tabulate(rows, headers=headers, tablefmt="github", disable_numparse=True)
+        + "\n"
     )
 
 

@@ -6,6 +6,7 @@
 * ``err_low`` and ``err_high`` are the 95 % interval of the mean (`intervals`), over test samples where they are at hand
 * a rank is given to models all of whose expected seeds ended well, within one task, scale, budget and train size
 * ``skill`` = 1 - error / error of the best training-free baseline in the same group; 0 is "no better than that"
+* errors that differ by less than `ROUNDING` of the field's size are equal: they share a rank, and a skill of 0
 * what failed, was skipped or has not run yet is a row with its status and reason, never averaged over
 """
 
@@ -37,6 +38,7 @@ RESULTS_COLUMNS = [
     *("peak_memory_mb", "flops_step", "status", "reason", "data_hash", "hardware", "params_target", "data_id"),
     *("device", "training_free", "fit_flops", "data_seconds"),
 ]
+ROUNDING = 1e-12  # of the field's size: what is left of a difference after some 10^4 roundings in double precision
 GROUP = ["task", "scale", "budget", "n_train", "params_target", "data_id", "device"]
 
 
@@ -90,11 +92,9 @@ def leaderboard(results: pd.DataFrame, samples: Mapping[str, np.ndarray] | None 
         _summary(dict(zip([*GROUP, "model"], names)), trials, samples or {})
         for names, trials in results.groupby([*GROUP, "model"], sort=False, dropna=False)
     ]
-    board = pd.DataFrame(rows, columns=LEADERBOARD_COLUMNS)
-    if board.empty:
-        return board
+    board = pd.DataFrame(rows, columns=[*LEADERBOARD_COLUMNS, "field_size"])
     parts = [_rank(group) for _, group in board.groupby(GROUP, sort=False, dropna=False)]
-    return pd.concat(parts, ignore_index=True)
+    return pd.concat(parts or [board], ignore_index=True)[LEADERBOARD_COLUMNS]
 
 
 def seed_errors(trials: pd.DataFrame, samples: Mapping[str, np.ndarray]) -> Errors:
@@ -125,6 +125,7 @@ def _summary(names: dict[str, Any], trials: pd.DataFrame, samples: Mapping[str, 
         "status": OK if bad.empty else str(bad.iloc[0]["status"]),
         "reason": "" if bad.empty else str(bad.iloc[0]["reason"]),
         "training_free": bool(trials["training_free"].any()),
+        "field_size": (good["test_err"] / good["relative_l2"].where(good["relative_l2"] > 0)).median(),
     }
 
 
@@ -144,11 +145,24 @@ def _same(values: pd.Series) -> Any:
 def _rank(group: pd.DataFrame) -> pd.DataFrame:
     complete = group["n_seeds"] == group["n_expected"]
     errors = group["test_err_mean"].where(complete)
-    group = group.assign(rank=errors.rank(method="min").astype("Int64"))
+    size = group["field_size"].median()  # in the metric's own units: 1 for a relative error
+    rounding = ROUNDING * (size if np.isfinite(size) else 1.0)
+    group = group.assign(rank=_shared_ranks(errors, rounding))
     baseline = errors[group["training_free"]].min()
     if np.isfinite(baseline) and baseline > 0:
-        group["skill"] = 1.0 - errors / baseline
+        group["skill"] = (1.0 - errors / baseline).mask((errors - baseline).abs() <= rounding, 0.0)
     return group.sort_values(["rank", "model"], na_position="last")
+
+
+def _shared_ranks(errors: pd.Series, rounding: float) -> pd.Series:
+    """Places from 1 on; what lies within rounding of the first of its place shares it."""
+    ranks: dict[Any, int] = {}
+    first, place = -math.inf, 0
+    for number, (row, error) in enumerate(errors.dropna().sort_values(kind="stable").items(), start=1):
+        if error - first > rounding:
+            first, place = error, number
+        ranks[row] = place
+    return pd.Series(ranks, dtype="Int64").reindex(errors.index)
 
 
 def to_markdown(board: pd.DataFrame) -> str:
@@ -213,10 +227,13 @@ def format_error(value: float) -> str:
 
 
 def format_skill(value: float) -> str:
-    """In percent; against a baseline that is exact to rounding every other skill is only "far below"."""
+    """In percent; far below zero, how many times the baseline's error it is: 250×, 3e+12×."""
     if pd.isna(value):
         return "–"
-    return f"{100 * value:+.0f}%" if value > -10 else "≪ 0"
+    if value > -10:
+        return f"{100 * value:+.0f}%"
+    times = 1 - value
+    return f"{times:.0f}×" if times < 1000 else f"{times:.0e}×"
 
 
 def human_count(count: float) -> str:

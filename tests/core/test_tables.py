@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
 import math
 import statistics
 from pathlib import Path
@@ -16,7 +17,7 @@ from hypothesis import strategies as st
 
 from pdebench_hss.boards import write_board
 from pdebench_hss.records import Record, Store, missing
-from pdebench_hss.tables import LEADERBOARD_COLUMNS, format_error, leaderboard, results, to_markdown
+from pdebench_hss.tables import LEADERBOARD_COLUMNS, format_error, format_skill, leaderboard, results, to_markdown
 
 DOCUMENTED = [
     *("task", "equation", "model", "scale", "budget", "n_train", "metric", "params_real", "params_numel"),
@@ -111,6 +112,33 @@ def test_skill_is_against_the_best_training_free_baseline():
     )
     skill = board["skill"].to_dict()
     assert skill == pytest.approx({"mean": -1.0, "linear": 0.0, "good": 0.75, "bad": -0.5})
+
+
+def test_errors_that_differ_by_rounding_share_a_rank_and_have_no_skill():
+    board = board_of(
+        make_record("linear", 3e-15, training_free=True),
+        make_record("exact", 9e-15),
+        make_record("close", 2e-12),
+    )
+    assert board["rank"].to_dict() == {"linear": 1, "exact": 1, "close": 3}
+    assert board["skill"].to_dict() == pytest.approx({"linear": 0.0, "exact": 0.0, "close": 1 - 2e-12 / 3e-15})
+
+
+def test_rounding_is_measured_by_the_size_of_the_field():
+    """A trajectory's norm is not relative: 1e-9 is nothing beside a field of size 1e6, and much beside one of 1."""
+
+    def with_size(model: str, error: float, size: float, **changes) -> Record:
+        record = make_record(model, error, metric="trajectory_l2", **changes)
+        return dataclasses.replace(record, metrics={"test_err": error, "relative_l2": error / size})
+
+    for size, ranks in ((1e6, [1, 1]), (1.0, [1, 2])):
+        board = board_of(with_size("linear", 1e-9, size, training_free=True), with_size("net", 5e-9, size))
+        assert board["rank"].tolist() == ranks
+
+
+def test_far_below_zero_the_skill_says_how_many_times_the_error_it_is():
+    shown = [format_skill(value) for value in (0.75, 0.0, -2.0, 1 - 250.0, 1 - 3.2e12, math.nan)]
+    assert shown == ["+75%", "+0%", "-200%", "250×", "3e+12×", "–"]
 
 
 def test_a_baseline_that_did_not_finish_is_no_yardstick():

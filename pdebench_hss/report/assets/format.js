@@ -52,7 +52,7 @@ const memoryText = (value) => (known(value) ? `${value < 10 ? value.toPrecision(
 
 function skillText(value) {
   if (!known(value)) return NONE;
-  if (value <= -10) return "≪ 0";
+  if (value <= -10) return 1 - value < 1000 ? `${(1 - value).toFixed(0)}×` : `${(1 - value).toExponential(0)}×`; // of the baseline's error
   const percent = 100 * value;
   const rounded = percent > 99 && percent < 100 ? percent.toFixed(2) : percent.toFixed(0);
   return `${percent > 0 ? "+" : ""}${rounded} %`.replace("-", "−");
