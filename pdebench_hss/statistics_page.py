@@ -54,7 +54,7 @@ def _break_even(repaid: pd.DataFrame) -> str:
     headers = ["task", "model", "error", "predict", "solver", "break-even", ""]
     return (
         "## Break-even\n\nAfter how many solves a model has repaid the making of its training data and its training, "
-        "against the cheapest level of the classical solver that is at least as accurate. A model that is no better than a "
+        "against the cheapest level of the classical solver that is at least as accurate. A model no better than a "
         "guess repays nothing. Tasks without a classical solver are left out.\n\n"
         + tabulate(rows, headers=headers, tablefmt="github", disable_numparse=True)
         + "\n"
