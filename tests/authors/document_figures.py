@@ -1,0 +1,128 @@
+"""Figures in documents that also stand in a CSV file: each is named in a comment and compared with the file.
+
+A comment that no renderer shows follows the paragraph, list or table that prints the figures:
+
+    <!-- figures leaderboards/small-cpu
+    0.330 = gray_scott_inverse neural_hss
+    11.2 = heat_1d fno fit_seconds
+    -->
+
+    <!-- table leaderboards/small-cpu rows='ours, small' columns=neural_hss:2,fno:3 -->
+
+In the first form the first word of a line is the figure as printed. For a board the other words are task, model and
+column (left out: the mean test error); for another CSV file they are ``column=value`` conditions, quoted where they
+have spaces, and the name of a column. The second form checks a whole table: its rows that have a cell as named (all, if
+none is named) and its columns by number from 0 (if none is named, those whose heads are models of the board); the first
+cell of a row, or the nearest above that is not empty, is the task. Cells that are not numbers are passed over.
+
+A figure agrees with the file if the file's number rounds to it, to the digits that are printed.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+import pandas as pd
+
+COMMENT = re.compile(r"<!-- figures (\S+)\n(.*?)-->\n?", re.DOTALL)
+TABLE = re.compile(r"<!-- table (\S+)(.*?)-->\n?")
+NUMBER = re.compile(r"(?P<whole>\d[\d,]*)(?:\.(?P<decimals>\d+))?(?:e(?P<exponent>[+-]?\d+))?")
+BOARD_LINK = re.compile(r"\]\((?:\.\./)?leaderboards/[\w-]+\)")
+DECIMAL = re.compile(r"\d\.\d|\de-\d")
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A printed number and where it comes from."""
+
+    printed: str
+    file: str
+    words: tuple[str, ...]
+    block: str  # the text that prints it
+
+
+def figures(text: str, root: Path) -> Iterator[Figure]:
+    """All figures of a document that name their source."""
+    for comment in COMMENT.finditer(text):
+        for line in comment[2].strip().splitlines():
+            printed, _, source = line.partition(" = ")
+            yield Figure(printed.strip(), comment[1], tuple(shlex.split(source)), _block_above(text, comment.start()))
+    for comment in TABLE.finditer(text):
+        options = dict(word.split("=", 1) for word in shlex.split(comment[2]))
+        yield from _cells(_block_above(text, comment.start()), root, comment[1], **options)
+
+
+def _block_above(text: str, position: int) -> str:
+    above = TABLE.sub("", COMMENT.sub("", text[:position]))
+    return above.rstrip().rpartition("\n\n")[2]
+
+
+def _cells(block: str, root: Path, board: str, rows: str = "", columns: str = "") -> Iterator[Figure]:
+    head, _, *body = [[cell.strip() for cell in line.strip("|").split("|")] for line in block.splitlines()]
+    if columns:
+        models = {int(number): model for model, number in (pair.split(":") for pair in columns.split(","))}
+    else:
+        known = set(_read(root / board / "leaderboard.csv")["model"])
+        models = {i: name for i, cell in enumerate(head) if (name := cell.replace(" ", "_")) in known}
+    task = ""
+    for row in body:
+        task = row[0] or task
+        for number, model in models.items():
+            cell = row[number].strip("*")
+            if NUMBER.fullmatch(cell) and (not rows or rows in row):
+                yield Figure(cell, board, (task, model), cell)
+
+
+def complaint(figure: Figure, root: Path) -> str | None:
+    """What is wrong with a figure, or None."""
+    if not re.search(rf"(?<![\w.,]){re.escape(figure.printed)}(?![\w%]|[.,]\d)", figure.block):
+        return f"{figure.printed} does not stand in the text above its comment"
+    number = NUMBER.fullmatch(figure.printed)
+    if number is None:
+        return f"{figure.printed!r} is not a number"
+    exponent = int(number["exponent"] or 0)
+    value = float(f"{number['whole'].replace(',', '')}.{number['decimals'] or 0}e{exponent}")
+    unit = 10.0 ** (exponent - len(number["decimals"] or ""))
+    found = look_up(root / figure.file, figure.words)
+    if isinstance(found, str):
+        return found
+    if not abs(found - value) <= 0.5 * unit * (1 + 1e-9):
+        return f"{' '.join(figure.words)}: the document has {figure.printed}, {figure.file} has {found:.6g}"
+    return None
+
+
+def look_up(path: Path, words: tuple[str, ...]) -> float | str:
+    """The one number that the words select; a sentence if there is none or more than one."""
+    if path.is_dir():
+        task, model, *column = words
+        path, conditions = path / "leaderboard.csv", {"task": task, "model": model}
+        name = column[0] if column else "test_err_mean"
+    else:
+        *pairs, name = words
+        conditions = dict(pair.split("=", 1) for pair in pairs)
+    table = _read(path)
+    for column, wanted in conditions.items():
+        table = table[table[column].astype(str) == wanted]
+    if len(table) != 1:
+        return f"{path.name}: {len(table)} rows have {conditions}"
+    return float(table.iloc[0][name])
+
+
+@lru_cache
+def _read(path: Path) -> pd.DataFrame:
+    return pd.read_csv(path)
+
+
+def unnamed(text: str) -> list[str]:
+    """Blocks that point to a board and print decimals, but don't say which of its numbers they are."""
+    blocks = re.split(r"\n\n+", text)
+    return [
+        block
+        for block, after in zip(blocks, [*blocks[1:], ""], strict=True)
+        if BOARD_LINK.search(block) and DECIMAL.search(block) and not re.search("<!-- (figures|table)", block + after)
+    ]
