@@ -22,7 +22,7 @@ import numpy as np
 from filelock import FileLock
 
 from . import datafile
-from .datafile import SPLITS, CorruptData
+from .datafile import CorruptData
 from .errors import DataError, UsageError
 from .files import human_bytes, remove_stale_temporaries, replacing
 from .hashing import digest, seed_from
@@ -126,14 +126,17 @@ def load(dataset: Dataset, n_train: int | None = None, path: Path | None = None)
     path = path or dataset.path
     header = datafile.verify(path)
     task = dataset.spec.info(dataset.scale, dataset.params)
-    splits = {}
-    for split in SPLITS:
-        arrays = datafile.read_split(path, split, n_train if split == "train" else None)
-        if dataset.spec.view is not None:
-            arrays = call_target(dataset.spec.view)(*arrays)
-        _check_shapes(task, *arrays)
-        splits[split] = Split(*arrays)
-    return TaskData(task, splits["train"], splits["test"], header.sha256, header.seconds_per_sample)
+    train, test = read_split(dataset, path, "train", n_train), read_split(dataset, path, "test")
+    return TaskData(task, train, test, header.sha256, header.seconds_per_sample)
+
+
+def read_split(dataset: Dataset, path: Path, split: str, count: int | None = None) -> Split:
+    """One split as the task sees it."""
+    arrays = datafile.read_split(path, split, count)
+    if dataset.spec.view is not None:
+        arrays = call_target(dataset.spec.view)(*arrays)
+    check_shapes(dataset.spec.info(dataset.scale, dataset.params), *arrays)
+    return Split(*arrays)
 
 
 def existing(dataset: Dataset) -> datafile.Header | None:
@@ -286,7 +289,7 @@ def make_part(emit: Any, reference: dict[str, Any], part: Part) -> None:
             index = part.start + int(np.argmin(finite))
             raise DataError(f"task {task!r}: {part.split} sample {index} has non-finite {name}; mend its generator")
     if spec.view is None:
-        _check_shapes(spec.info(dataset.scale, dataset.params), inputs, outputs)
+        check_shapes(spec.info(dataset.scale, dataset.params), inputs, outputs)
     with replacing(_parts_dir(dataset) / part.name) as temporary, temporary.open("wb") as file:
         inputs, outputs = np.asarray(inputs, spec.dtype), np.asarray(outputs, spec.dtype)
         np.savez(file, inputs=inputs, outputs=outputs, seconds=np.float64(seconds))
@@ -333,14 +336,14 @@ def _write(dataset: Dataset, parts: Callable[[str], Any], seconds_per_sample: fl
         raise DataError(f"task {dataset.spec.name!r}: {error}") from None
 
 
-def _check_shapes(task: TaskInfo, inputs: np.ndarray, outputs: np.ndarray) -> None:
+def check_shapes(task: TaskInfo, inputs: np.ndarray, outputs: np.ndarray | None = None) -> None:
     steps = (task.size.steps,) if task.rollout else ()
     expected = {
         "inputs": (len(inputs), task.in_channels, *task.grid),
         "outputs": (len(inputs), *steps, task.out_channels, *task.grid),
     }
     for name, array in (("inputs", inputs), ("outputs", outputs)):
-        if array.shape != expected[name]:
+        if array is not None and array.shape != expected[name]:
             raise DataError(f"task {task.name!r}: {name} have shape {array.shape}, expected {expected[name]}")
 
 

@@ -151,8 +151,12 @@ def verify(path: Path, *, deep: bool = False) -> Header:
 
 def read_split(path: Path, split: str, count: int | None = None) -> tuple[np.ndarray, np.ndarray]:
     """The first ``count`` samples (all by default) of one split."""
+    return read_array(path, split, "inputs", count), read_array(path, split, "outputs", count)
+
+
+def read_array(path: Path, split: str, name: str, count: int | None = None) -> np.ndarray:
     with h5py.File(path, "r") as file:
-        return file[split]["inputs"][:count], file[split]["outputs"][:count]
+        return file[split][name][:count]
 
 
 def _stamp(path: Path) -> Path:

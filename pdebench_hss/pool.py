@@ -3,15 +3,18 @@
 One mechanism serves trials and data generation: hand in jobs, iterate over what happens. A job that raises, crashes,
 is killed or overruns its time is an event, never an exception here. Workers are plain subprocesses in their own session
 (Ctrl-C reaches the driver alone, which decides), and they end by themselves when the driver's end of the pipe closes.
+
+Jobs and workers are told by pickle what to do; what comes back is JSON and arrays (`exchange`), which run nothing here.
 """
 
 from __future__ import annotations
 
 import collections
 import contextlib
+import glob
 import itertools
+import json
 import os
-import pickle
 import signal
 import subprocess
 import sys
@@ -20,12 +23,15 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection, wait
-from pathlib import Path
 from typing import Any
 
+from . import exchange
 from .machine import LARGE_PAGES
 from .worker import Failure, Job
 
+RESULT_LIMIT = 64 << 20  # bytes that the driver takes from one job
+MESSAGE_BYTES = 1 << 16  # of one message of a worker
+MESSAGES = {"ready": (int,), "started": (int,), "event": (dict,), "ended": (int, str, str)}
 GRACE = 15.0  # seconds a job has to save its state when asked to stop
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
 
@@ -66,6 +72,16 @@ class _Worker:
     def start(self, job: Job) -> None:
         self.job, self.child, self.deadline, self.timed_out = job, None, None, False
         self.inbox.send(job)
+
+    def receive(self) -> list[Any]:
+        """The next message: its kind and what belongs to it. Raises OSError if the worker is gone or talks nonsense."""
+        try:
+            kind, *values = json.loads(self.outbox.recv_bytes(MESSAGE_BYTES))
+            if MESSAGES[kind] == tuple(map(type, values)):
+                return [kind, *values]
+        except (ValueError, TypeError, KeyError):
+            pass
+        raise OSError("its worker process sent a message that is not one")
 
     def signal_child(self, number: int) -> None:
         if self.child is not None:
@@ -146,7 +162,7 @@ class WorkerPool:
             if idle is None:
                 return
             job = queue.popleft()
-            result = os.path.join(self._scratch.name, str(next(self._numbers)))
+            result = os.path.join(self._scratch.name, str(next(self._numbers)))  # its files start with this
             try:
                 idle.start(replace(job, result=result))
             except BrokenPipeError:  # the worker died between two jobs: its place is free for a new one
@@ -164,31 +180,42 @@ class WorkerPool:
         job = worker.job
         assert job is not None
         try:
-            kind, value = worker.outbox.recv()
+            kind, *values = worker.receive()
         except (EOFError, OSError):
             self._workers.remove(worker)
             worker.close()
             yield Event(job, "crashed", f"its worker process ended with code {worker.process.returncode}")
             return
         if kind == "started":
-            worker.child = value
-            worker.deadline = time.monotonic() + timeout if timeout else None
-            yield Event(job, "started")
+            first, worker.child = worker.child is None, values[0]
+            if worker.timed_out:  # between its two halves
+                worker.signal_child(signal.SIGKILL)
+            if first:
+                worker.deadline = time.monotonic() + timeout if timeout else None
+                yield Event(job, "started")
         elif kind == "event":
-            yield Event(job, "progress", value)
+            yield Event(job, "progress", values[0])
         elif kind == "ended":
             worker.job = worker.child = None
-            yield self._outcome(job, value, worker.timed_out)
+            yield self._outcome(job, worker.timed_out, *values)
 
-    @staticmethod
-    def _outcome(job: Job, code: int, timed_out: bool) -> Event:
-        path = Path(job.result)
+    def _outcome(self, job: Job, timed_out: bool, code: int, left: str, complaint: str) -> Event:
         try:
-            if code in (0, 1) and path.exists():
-                outcome = pickle.loads(path.read_bytes())
-                return Event(job, "failed" if isinstance(outcome, Failure) else "done", outcome)
+            if code in (0, 1) and not complaint and os.path.lexists(left):
+                return _event(job, code, exchange.read(left, RESULT_LIMIT))
+        except (exchange.NotPlain, KeyError, TypeError) as error:
+            complaint = f"what its process left can't be read ({error})"
         finally:
-            path.unlink(missing_ok=True)
+            for path in glob.glob(glob.escape(job.result) + "-*"):
+                with contextlib.suppress(OSError):  # a job may have made anything there
+                    os.unlink(path)
         if timed_out:
             return Event(job, "timeout")
-        return Event(job, "crashed", signal.Signals(-code).name if code < 0 else f"exit code {code}")
+        return Event(job, "crashed", complaint or (signal.Signals(-code).name if code < 0 else f"exit code {code}"))
+
+
+def _event(job: Job, code: int, outcome: Any) -> Event:
+    """Only a process that ended well has a result, only one that did not has a failure."""
+    if code == 0:
+        return Event(job, "done", outcome["value"])
+    return Event(job, "failed", Failure.from_plain(outcome["failure"]))

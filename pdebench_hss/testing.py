@@ -35,6 +35,7 @@ from .plugins import Registry, load_registry
 from .sizing import count_on_meta, count_parameters
 from .task import TaskInfo, TaskSpec
 from .task_testing import task_cases as task_cases  # the contract of tasks, for their authors
+from .watching import watch
 
 SCALE = "smoke"
 SEED = 20240229
@@ -128,11 +129,49 @@ def _trained(spec: ModelSpec, task: TaskSpec) -> bool:
 
 def _promises(spec: ModelSpec, task: TaskSpec) -> Iterator[Callable[[Subject], None]]:
     if not _trained(spec, task):
-        yield from (answers_in_the_right_shape, repeats_itself)
+        yield from UNTRAINED
         return
     yield from TRAINED
     if spec.size_knob:
         yield size_knob_changes_the_size
+
+
+# --- promises of all models -------------------------------------------------------------------------------------------
+
+
+def leaves_its_inputs_alone(subject: Subject) -> None:
+    """Fields are shared: what a model writes into them is what others would read."""
+    for name, use, fields in _uses(subject):
+        before = copy.deepcopy(fields)
+        use()
+        same = all(np.array_equal(a, b) for a, b in zip(fields, before))
+        _demand(same, f"{name} changes its input in place: let it work on a copy")
+
+
+def looks_at_nothing_else(subject: Subject) -> None:
+    """A prediction follows from the input and what was learned, not from what lies around in memory or on the disk."""
+    for name, use, _ in _uses(subject):
+        with watch() as acts:
+            use()
+        _demand(not acts, f"in {name} {'; '.join(acts[:1])}")
+
+
+def _uses(subject: Subject) -> Iterator[tuple[str, Callable[[], Any], list[Any]]]:
+    """The ways in which the core calls a model, each with the fields that it hands over."""
+    model = subject.build()
+    if subject.is_trained:
+        x, y = subject.inputs(4), subject.pairs().outputs[:4]
+        yield "training", lambda: training.mean_squared_error(None)(model.train()(x), y).backward(), [x]
+        yield "prediction", lambda: torch.no_grad()(model.eval())(x), [x]
+        return
+    train, inputs = subject.pairs(torch.float64), _samples(subject.task.spec).test.inputs.copy()
+    if hasattr(model, "fit"):
+        yield "fit", lambda: model.fit(train), [train.inputs, train.outputs]
+    if hasattr(model, "solve"):
+        yield "solve", lambda: model.solve(inputs), [inputs]
+    else:
+        x = train.inputs[:2].clone()
+        yield "prediction", lambda: model(x), [x]
 
 
 # --- promises of models that the core trains -------------------------------------------------------------------------
@@ -299,6 +338,8 @@ TRAINED = (
     state_dict_round_trips,
     moves_dtype_and_device,
     honest_parameter_count,
+    leaves_its_inputs_alone,
+    looks_at_nothing_else,
 )
 
 
@@ -324,6 +365,9 @@ def repeats_itself(subject: Subject) -> None:
     inputs = _samples(subject.task.spec).test.inputs
     first, second = _fitted(subject)(inputs), _fitted(subject)(inputs)
     _demand(np.array_equal(first, second), "two fits to the same data predict differently")
+
+
+UNTRAINED = (answers_in_the_right_shape, repeats_itself, leaves_its_inputs_alone, looks_at_nothing_else)
 
 
 # --- helpers ---------------------------------------------------------------------------------------------------------

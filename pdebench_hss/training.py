@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -24,11 +24,14 @@ from torch import Tensor, nn
 
 from . import checkpoints, flops
 from .budget import Budget, Spent
-from .data import TaskData
 from .hashing import seed_from
 from .normalization import Normalizer, fit_affine
 from .ranks import ALONE, Ranks
 from .task import TaskInfo
+
+if TYPE_CHECKING:
+    from .blind import BlindData
+    from .data import TaskData
 
 # Raise it when a change to this loop, or to evaluation, can change a result: it is part of every trial's key.
 PROTOCOL = 1
@@ -104,7 +107,7 @@ class Run:
     curve: Curve = field(default_factory=Curve)
 
 
-def prepare(data: TaskData, dtype: torch.dtype) -> TrainSet:
+def prepare(data: TaskData | BlindData, dtype: torch.dtype) -> TrainSet:
     """Form the training pairs and fit the normaliser to them."""
     task, inputs, outputs = data.task, data.train.inputs, data.train.outputs
     if task.rollout:

@@ -1,42 +1,53 @@
-"""A worker process: imports what is heavy once, then runs each job in a fork of itself.
+"""A worker process: imports what is heavy once, then runs each job in forks of itself.
 
 Started by `pdebench_hss.pool` as ``python -m pdebench_hss.worker IN OUT MODULE...``. The fork is what isolates: a job
 that segfaults, leaks or is killed for memory takes only its own process with it, and the next one starts in
 milliseconds because torch is already imported. Needs `os.fork` (Linux, macOS); elsewhere use `--executor inline`.
 
-Only short messages go through the pipe, so that each is written whole or not at all; results go to a file.
+What a job's process says is not trusted. It writes events, JSON in lines, to a pipe of its own that ends here, and its
+outcome, plain values and arrays (`exchange`), to a file; nobody unpickles either. A job may have a second half,
+``then``, that judges what the first left: in a fork of its own, made when the first has ended, where no code of the
+first has run. The name of its file is chosen only then.
 """
 
 from __future__ import annotations
 
 import contextlib
 import importlib
+import json
 import os
-import pickle
+import secrets
 import select
 import signal
 import sys
 import traceback
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field, replace
 from multiprocessing.connection import Connection
-from pathlib import Path
 from typing import Any
 
+from . import exchange
 from .errors import PdebenchError
 from .lazy import resolve
 
-MESSAGE_LIMIT = 2000  # characters of free text in one message; a pipe takes 4096 bytes at once
+MESSAGE_LIMIT = 2000  # characters of free text in one message
+LINE_LIMIT = 4096  # bytes of one event
 
 
 @dataclass(frozen=True)
 class Job:
-    """``target(emit=..., **kwargs)`` is to be called in a process of its own; its result is pickled to ``result``."""
+    """``target(emit=..., **kwargs)`` is to be called in a process of its own, and then, in another,
+    ``then(emit=..., left=<the file with what target returned>, **kwargs)``, if that is given.
+
+    Files of outcomes start with ``result``, and so does the pool's clean-up.
+    """
 
     id: str
     target: str
     kwargs: dict[str, Any] = field(default_factory=dict)
     result: str = ""
     log: str = ""
+    then: str = ""
 
 
 @dataclass(frozen=True)
@@ -54,6 +65,20 @@ class Failure:
         expected = isinstance(error, PdebenchError)
         return cls(type(error).__name__, text, "".join(traceback.format_exception(error)), expected)
 
+    @classmethod
+    def from_plain(cls, value: Any) -> Failure:
+        """What a job's process says of its failure, cut to what may be said."""
+        return cls(
+            str(value["kind"])[:100],
+            str(value["message"])[:MESSAGE_LIMIT],
+            str(value["trace"]),
+            value["expected"] is True,
+        )
+
+
+class Babble(Exception):
+    """A job wrote something that is not an event to the pipe of its events."""
+
 
 def main() -> None:
     inbox = Connection(int(sys.argv[1]), writable=False)
@@ -65,63 +90,145 @@ def main() -> None:
     os.set_blocking(wakeup_write, False)
     signal.set_wakeup_fd(wakeup_write)
     signal.signal(signal.SIGCHLD, lambda *_: None)
-    outbox.send(("ready", os.getpid()))
+    parent = _Parent(inbox, outbox, (wakeup_read, wakeup_write))
+    parent.say("ready", os.getpid())
     while True:
         try:
             job = inbox.recv()
         except EOFError:
             return
+        parent.do(job)
+
+
+class _Parent:
+    """The side of the fork that stays, and its lines to the driver."""
+
+    def __init__(self, inbox: Connection, outbox: Connection, wakeup: tuple[int, int]) -> None:
+        self.inbox, self.outbox, self.wakeup = inbox, outbox, wakeup
+
+    def say(self, kind: str, *values: Any) -> None:
+        self.outbox.send_bytes(json.dumps([kind, *values]).encode())
+
+    def do(self, job: Job) -> None:
+        """Run a job's halves, one after the other, and tell how it ended: exit code, file of the outcome, complaint."""
+        code, left, complaint = self._half(job)
+        if job.then and code == 0 and not complaint and os.path.lexists(left):
+            second = replace(job, target=job.then, kwargs={**job.kwargs, "left": left})
+            code, left, complaint = self._half(second)
+        self.say("ended", code, left, complaint)
+
+    def _half(self, job: Job) -> tuple[int, str, str]:
+        job = replace(job, result=f"{job.result}-{secrets.token_hex(8)}")
+        events, write_end = os.pipe()
         child = os.fork()
         if child == 0:
-            _run(job, outbox)  # never returns
-        outbox.send(("started", child))
-        status = _wait(child, inbox, wakeup_read)
-        outbox.send(("ended", os.waitstatus_to_exitcode(status)))
+            signal.set_wakeup_fd(-1)
+            self.inbox.close()
+            self.outbox.close()
+            for descriptor in (*self.wakeup, events):
+                os.close(descriptor)
+            _run(job, write_end)  # never returns
+        os.close(write_end)
+        os.set_blocking(events, False)
+        self.say("started", child)
+        try:
+            status, complaint = self._wait(child, _Lines(events))
+        finally:
+            os.close(events)
+        return os.waitstatus_to_exitcode(status), job.result, complaint
+
+    def _wait(self, child: int, lines: _Lines) -> tuple[int, str]:
+        """Wait for the child and pass on its events; kill it if it babbles. If the driver goes away meanwhile (its end
+        of the pipe closes), kill the child and go."""
+        complaint = ""
+        while True:
+            done, status = os.waitpid(child, os.WNOHANG)
+            try:
+                for event in lines.read():
+                    self.say("event", event)
+            except Babble as error:
+                complaint = str(error)
+            if done:
+                return status, complaint
+            if complaint:
+                os.kill(child, signal.SIGKILL)
+                return os.waitpid(child, 0)[1], complaint
+            ready, _, _ = select.select([self.inbox.fileno(), self.wakeup[0], *lines.open], [], [], 5.0)
+            if self.inbox.fileno() in ready:
+                os.kill(child, signal.SIGKILL)
+                os.waitpid(child, 0)
+                os._exit(1)
+            if self.wakeup[0] in ready:
+                os.read(self.wakeup[0], 4096)
 
 
-def _wait(child: int, inbox: Connection, wakeup: int) -> int:
-    """Wait for the child; if the driver goes away meanwhile (its end of the pipe closes), kill the child and go."""
-    while True:
-        done, status = os.waitpid(child, os.WNOHANG)
-        if done:
-            return status
-        ready, _, _ = select.select([inbox.fileno(), wakeup], [], [], 5.0)
-        if inbox.fileno() in ready:
-            os.kill(child, signal.SIGKILL)
-            os.waitpid(child, 0)
-            os._exit(1)
-        if wakeup in ready:
-            os.read(wakeup, 4096)
+class _Lines:
+    """The events of a job as they come in."""
+
+    def __init__(self, descriptor: int) -> None:
+        self.open, self._rest = [descriptor], b""
+
+    def read(self) -> Iterator[dict[str, float | None]]:
+        """What there is now."""
+        while self.open:
+            try:
+                found = os.read(self.open[0], 1 << 16)
+            except BlockingIOError:
+                return
+            if not found:
+                self.open = []
+            *lines, self._rest = (self._rest + found).split(b"\n")
+            if max(map(len, (*lines, self._rest))) > LINE_LIMIT:
+                raise Babble(f"its process sent a message of more than {LINE_LIMIT} bytes")
+            yield from map(_event, lines)
 
 
-def _run(job: Job, outbox: Connection) -> None:
+def _event(line: bytes) -> dict[str, float | None]:
+    """A JSON object of numbers, or `Babble`."""
+    try:
+        event = json.loads(line)
+        if isinstance(event, dict) and all(v is None or type(v) is float or abs(v) < 2**63 for v in event.values()):
+            return event
+    except (ValueError, TypeError, RecursionError):
+        pass
+    raise Babble("its process sent a message that is not an event")
+
+
+def _run(job: Job, events: int) -> None:
     """In the child: do the job, leave its outcome in the result file, and end without the parent's clean-up."""
-    signal.set_wakeup_fd(-1)
+    judging = "left" in job.kwargs
+    if judging:  # a request to stop is for the first half: this one is short, and its result would be lost
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    _redirect_output(job.log)
+    _redirect_output(job.log, os.O_APPEND if judging else os.O_TRUNC)
 
-    def emit(**event: Any) -> None:
-        outbox.send(("event", event))
+    def emit(**event: float | None) -> None:
+        os.write(events, json.dumps(event).encode() + b"\n")
 
-    code = 0
     try:
-        outcome: Any = resolve(job.target)(emit=emit, **job.kwargs)
+        exchange.write(job.result, {"value": resolve(job.target)(emit=emit, **job.kwargs)})
+        code = 0
     except BaseException as error:
-        traceback.print_exc()
-        outcome, code = Failure.of(error), 1
-    try:
-        Path(job.result).write_bytes(pickle.dumps(outcome))
-    except OSError:
-        traceback.print_exc()
-        code = 2
+        code = _leave_failure(job.result, error)
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)
 
 
-def _redirect_output(log: str) -> None:
+def _leave_failure(path: str, error: BaseException) -> int:
+    """Returns the exit code: 1, or 2 if there is no room for it."""
+    traceback.print_exception(error)
+    try:
+        exchange.write(path, {"failure": asdict(Failure.of(error))})
+    except OSError:
+        traceback.print_exc()
+        return 2
+    return 1
+
+
+def _redirect_output(log: str, mode: int) -> None:
     """What a job prints goes to its log, so that it can neither garble the terminal nor get lost."""
-    target = os.open(log or os.devnull, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+    target = os.open(log or os.devnull, os.O_WRONLY | os.O_CREAT | mode, 0o644)
     os.dup2(target, 1)
     os.dup2(target, 2)
     os.close(target)

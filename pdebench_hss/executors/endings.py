@@ -8,12 +8,16 @@ from ..pool import Event
 from ..ranks import PartnerLost
 from ..records import FAILED, OK, OUT_OF_MEMORY, TIMEOUT, Record
 from ..trial import Trial, ended_without_record
+from .halves import record_from
 
 
 def record_of(trial: Trial, event: Event, timeout: float | None) -> Record:
     """The record of a trial from the last event of its process."""
     if event.kind == "done":
-        return event.value
+        try:
+            return record_from(trial.key, event.value)
+        except ValueError as error:
+            return ended_without_record(trial, FAILED, str(error))
     if event.kind == "timeout":
         return ended_without_record(trial, TIMEOUT, f"not done after {timeout:g} s (--timeout)")
     if event.kind == "crashed" and event.value == "SIGKILL":

@@ -16,6 +16,7 @@ from ..trial import Trial
 from ..worker import Job
 from . import Executor, TrialEvent, Work
 from .endings import Gang, record_of
+from .halves import is_progress, job
 
 PRELOAD = ("pdebench_hss.warm",)
 
@@ -54,12 +55,7 @@ class ProcessExecutor(Executor):
         key, size = item.trial.key, self.config.ddp
         place = Path(self._meeting.name, key).as_uri() if size > 1 else ""
         context = replace(item.context, rank=rank, ranks=size, rendezvous=place)
-        return Job(
-            f"{key}/{rank}",
-            "pdebench_hss.trial:run_in_process",
-            {"trial": item.trial.to_dict(), "context": context},
-            log=item.log if rank == 0 else "",
-        )
+        return job(f"{key}/{rank}", item.trial.to_dict(), context, item.log if rank == 0 else "")
 
     def _translate(self, event: Event) -> Iterator[TrialEvent]:
         key, rank = event.job.id.rsplit("/", 1)
@@ -68,7 +64,7 @@ class ProcessExecutor(Executor):
         if event.kind in ("started", "progress"):
             if gang.failed:  # it started after another rank had ended badly
                 self._pool.kill(event.job.id)
-            elif rank == "0":
+            elif rank == "0" and (event.kind == "started" or is_progress(event.value)):
                 yield TrialEvent(trial, event.kind, event.value)
             return
         gang.end(int(rank), record_of(trial, event, self.timeout))

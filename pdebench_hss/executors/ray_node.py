@@ -6,6 +6,7 @@ segfault, an out-of-memory kill or a hang is an ending like on one machine, and 
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 import tempfile
@@ -20,6 +21,7 @@ from .. import data, datafile
 from ..files import replacing
 from ..pool import Event, WorkerPool
 from ..worker import Job
+from .halves import is_progress, job, record_from
 
 if TYPE_CHECKING:
     from ..records import Record
@@ -90,24 +92,23 @@ def run_parcel(parcel: Parcel, mailbox: Any) -> Answer:
         context = replace(context, rendezvous=_meet(parcel, mailbox))
     with tempfile.TemporaryDirectory(prefix="pdebench-hss-trial-") as scratch:
         log = os.path.join(scratch, "log")
-        kwargs = {"trial": parcel.trial, "context": context}
-        event = _run(Job(parcel.key, "pdebench_hss.trial:run_in_process", kwargs, log=log), parcel, mailbox)
+        event = _run(job(parcel.key, parcel.trial, context, log), parcel, mailbox)
         return Answer(_record(parcel, event), _tail(log))
 
 
-def _run(job: Job, parcel: Parcel, mailbox: Any) -> Event:
+def _run(todo: Job, parcel: Parcel, mailbox: Any) -> Event:
     """Run the job to its end, which is returned; the rest is posted."""
     pool = _warm_pool(parcel.context.threads)
     try:
-        for event in pool.run([job], parcel.timeout):
+        for event in pool.run([todo], parcel.timeout):
             if event.kind not in ("started", "progress"):
                 return event
-            if parcel.context.rank == 0:
+            if parcel.context.rank == 0 and (event.kind == "started" or is_progress(event.value)):
                 mailbox.post.remote(parcel.key, event.kind, event.value)
     except KeyboardInterrupt:  # Ray's way to say that the task was cancelled: let the trial save its state
         for event in pool.stop():
             if event.kind == "done" and parcel.context.ranks == 1:
-                mailbox.post.remote(parcel.key, "finished", event.value)
+                mailbox.post.remote(parcel.key, "finished", _record(parcel, event))
         _close_pools()
         raise
     raise RuntimeError(f"the process of trial {parcel.key} was lost")
@@ -133,7 +134,8 @@ def _close_pools() -> None:
 
 def _record(parcel: Parcel, event: Event) -> Record:
     if event.kind == "done":
-        return event.value
+        with contextlib.suppress(ValueError):
+            return record_from(parcel.key, event.value)
     # Only now: it imports torch, which Ray's worker has no other use for.
     from ..trial import Trial
     from .endings import record_of

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
+import inspect
+import sys
+
+import h5py
 import pytest
 import torch
 from torch import nn
 
-from pdebench_hss import ModelSpec, Recipe, Scale, TaskSpec
+from pdebench_hss import ModelSpec, Recipe, Scale, TaskSpec, data
 from pdebench_hss import testing as contract
+from pdebench_hss.watching import watch
 
 
 def make_task() -> TaskSpec:
@@ -127,6 +134,74 @@ class CannotLearn(Good):
         return super().forward(x) * 1e-4
 
 
+class ChangesItsInput(Good):
+    def forward(self, x):
+        x -= x.mean()
+        return super().forward(x)
+
+
+class ReadsFrames(Good):
+    def forward(self, x):
+        sys._getframe(1).f_locals.get("samples")
+        return super().forward(x)
+
+
+class InspectsTheStack(Good):
+    def forward(self, x):
+        inspect.stack()
+        return super().forward(x)
+
+
+class RaisesToSeeFrames(Good):
+    """Frames by way of an exception, without asking `sys`."""
+
+    def forward(self, x):
+        try:
+            raise ValueError
+        except ValueError as error:
+            error.__traceback__.tb_frame.f_back.f_locals.get("samples")
+        return super().forward(x)
+
+
+class ScansGarbage(Good):
+    def forward(self, x):
+        [thing for thing in gc.get_objects() if type(thing).__name__ == "Split"]
+        return super().forward(x)
+
+
+class ListsTheCache(Good):
+    def forward(self, x):
+        list(data.data_dir().glob("*.h5"))
+        return super().forward(x)
+
+
+class OpensTheCache(Good):
+    def forward(self, x):
+        with contextlib.suppress(OSError), h5py.File(data.data_dir() / "sum_1d.h5", "r") as file:
+            file["test/outputs"][:]
+        return super().forward(x)
+
+
+class FitsInPlace:
+    def __init__(self, task, width=32):
+        self.grid = task.grid
+
+    def fit(self, train):
+        train.outputs.sub_(train.outputs.mean())
+
+    def __call__(self, x):
+        return x[:, :1]
+
+
+class SolvesInPlace:
+    def __init__(self, task, width=32):
+        pass
+
+    def solve(self, inputs):
+        inputs[:, 0] += inputs[:, 1]
+        return inputs[:, :1]
+
+
 def broken_promises(network: type[nn.Module]) -> set[str]:
     spec = ModelSpec(name="subject", title="", build=network, hparams={"width": 32}, size_knob="width")
     promises = [*contract.TRAINED, contract.size_knob_changes_the_size, contract.learns_four_samples]
@@ -162,6 +237,37 @@ def test_a_good_model_keeps_every_promise():
 )
 def test_a_mistake_is_caught_by_the_promise_it_breaks(network, promise):
     assert promise in broken_promises(network)
+
+
+@pytest.mark.parametrize(
+    ("network", "promise", "words"),
+    [
+        (ChangesItsInput, contract.leaves_its_inputs_alone, "training changes its input in place"),
+        (FitsInPlace, contract.leaves_its_inputs_alone, "fit changes its input in place"),
+        (SolvesInPlace, contract.leaves_its_inputs_alone, "solve changes its input in place"),
+        (ReadsFrames, contract.looks_at_nothing_else, r"in training it reads the stack frames .* test_contract_suite"),
+        (InspectsTheStack, contract.looks_at_nothing_else, r"it reads the stack frames .*, at test_contract_suite.py:"),
+        (RaisesToSeeFrames, contract.looks_at_nothing_else, "it reads the stack frames of its callers"),
+        (ScansGarbage, contract.looks_at_nothing_else, r"it reads what the garbage collector knows \(gc\)"),
+        (ListsTheCache, contract.looks_at_nothing_else, "it lists data in the data cache"),
+        (OpensTheCache, contract.looks_at_nothing_else, "it opens sum_1d.h5 in the data cache"),
+    ],
+)
+def test_a_model_that_reaches_beyond_its_inputs_is_named(network, promise, words, cache):
+    (cache / "data").mkdir(parents=True)
+    spec = ModelSpec(name="subject", title="", build=network, hparams={"width": 32})
+    assert promise in (*contract.TRAINED, *contract.UNTRAINED)
+    with pytest.raises(contract.ContractError, match=words):
+        contract.Case(spec, TASK, promise).run()
+
+
+def test_what_is_not_watched_may_read_what_it_likes():
+    with watch() as acts:
+        sys._getframe()
+    assert len(acts) == 1
+    sys._getframe()
+    gc.get_objects()
+    assert len(acts) == 1
 
 
 def test_the_command_names_the_promise_and_the_parameter(cli, tmp_path):
