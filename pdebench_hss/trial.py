@@ -15,7 +15,6 @@ import traceback
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -92,11 +91,10 @@ class Trial:
 class Context:
     """What a trial needs to run here and must not depend on: places, threads, where from, how many share the work.
 
-    ``data`` names the file in this machine's data cache, where the public files at ``source`` may not be at hand.
+    ``data`` names the file in this machine's data cache; by default it is the one that the task's generator makes.
     ``rank`` of ``ranks`` processes meet at ``rendezvous`` and train together (see `ranks`).
     """
 
-    source: str = ""
     data: str = ""
     threads: int = 0
     checkpoint: str = ""
@@ -158,9 +156,7 @@ def run_trial(
 
 def _run(trial: Trial, context: Context, registry: Registry, progress: _Progress, emit: Emit) -> None:
     model_spec = registry.model(trial.model).spec
-    task_spec = registry.task(trial.task).spec
-    source = Path(context.source) if context.source else None
-    dataset = data.Dataset(task_spec, trial.scale, trial.task_params, trial.data_seed, source)
+    dataset = data.Dataset(registry.task(trial.task), trial.scale, trial.task_params, trial.data_seed)
     samples = data.load(dataset, trial.n_train, data.data_dir() / context.data if context.data else None)
     task, device = samples.task, torch.device(trial.device)
     progress.data = {

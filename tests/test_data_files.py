@@ -58,6 +58,11 @@ def test_a_file_cut_short_is_named(cli, public):
 
 def test_a_folder_of_something_else(cli, tmp_path):
     (tmp_path / "public").mkdir()
+    empty = cli(*IMPORT)
+    assert empty.code == 2
+    assert empty.err.startswith("error: --data-dir public: no readable files in it")
+    assert empty.err.count("\n") == 1
+    (tmp_path / "public" / "holiday.jpg").write_bytes(b"not data")
     done = cli(*IMPORT)
     assert done.code != 0
     assert "no folder of gray_scott_reaction_diffusion found" in done.err

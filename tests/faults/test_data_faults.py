@@ -23,7 +23,7 @@ from pdebench_hss.plugins import load_registry
 @pytest.fixture
 def dataset(toys):
     def make(task="toy", scale="smoke", seed=0, **params):
-        return data.Dataset(load_registry([toys]).task(task).spec, scale, params, seed)
+        return data.Dataset(load_registry([toys]).task(task), scale, params, seed)
 
     return make
 
@@ -210,7 +210,7 @@ def test_too_little_space_is_said_before_anything_is_made(dataset, monkeypatch):
 def test_a_task_without_a_reader_refuses_a_data_dir(toys, tmp_path):
     spec = load_registry([toys]).task("toy").spec
     with pytest.raises(UsageError, match="no reader"):
-        data.ensure(data.Dataset(spec, "smoke", source=tmp_path))
+        data.find_source(tmp_path, [spec])
 
 
 def test_list_and_clean(cli, dataset, ensure):
