@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Sequence
 from pathlib import Path
 
-from filelock import FileLock
+from filelock import FileLock, Timeout
 
 from . import datafile, generation
 from .datafile import SPLITS, CorruptData
@@ -109,3 +109,22 @@ def _make_folder(folder: Path) -> None:
 
 def cached_files() -> list[Path]:
     return sorted(data_dir().glob("*.h5"))
+
+
+def unfinished() -> list[Path]:
+    """The folders of parts that generations under way, or killed ones, have in the cache."""
+    return sorted(data_dir().glob("*.parts"))
+
+
+def remove(path: Path) -> bool:
+    """Remove a dataset's file and all that belongs to it; False if somebody is making it just now."""
+    lock = FileLock(path.with_suffix(".lock"), timeout=0)
+    try:
+        with lock:
+            for relative in (path, path.with_name(path.name + ".ok")):
+                relative.unlink(missing_ok=True)
+            shutil.rmtree(path.with_suffix(".parts"), ignore_errors=True)
+            path.with_suffix(".lock").unlink(missing_ok=True)
+    except Timeout:
+        return False
+    return True

@@ -214,9 +214,12 @@ def clean(
     tasks: Annotated[str | None, typer.Option(help="Only the datasets of these tasks, at every scale.")] = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Don't ask.")] = False,
 ) -> None:
-    """Remove cached datasets. They are made again when needed; results are not touched."""
+    """Remove cached datasets and what unfinished generations left; results are not touched.
+
+    What is needed again is made again, or read again from its public files. A dataset in use by another run stays.
+    """
     from .. import data, datafile
-    from ..files import human_bytes
+    from ..files import folder_size, human_bytes
 
     names = None
     if tasks:
@@ -230,7 +233,11 @@ def clean(
             dataset = None  # unreadable files go in any case
         if names is None or dataset is None or dataset in names:
             doomed.append(path)
-    total = human_bytes(sum(path.stat().st_size for path in doomed))
+    for parts in data.unfinished():  # named like the file that they would become
+        if (names is None or parts.name.partition("-")[0] in names) and parts.with_suffix(".h5") not in doomed:
+            doomed.append(parts.with_suffix(".h5"))
+    sizes = (path.stat().st_size if path.exists() else folder_size(path.with_suffix(".parts")) for path in doomed)
+    total = human_bytes(sum(sizes))
     if not doomed:
         print("nothing to remove")
         return
@@ -238,7 +245,11 @@ def clean(
         if not sys.stdin.isatty():
             raise UsageError(f"{len(doomed)} datasets ({total}) would be removed; say --yes")
         typer.confirm(f"remove {len(doomed)} datasets ({total})?", abort=True)
-    for path in doomed:
-        for relative in (path, path.with_name(path.name + ".ok"), path.with_suffix(".lock")):
-            relative.unlink(missing_ok=True)
-    print(f"removed {len(doomed)} datasets ({total})")
+    busy = [path for path in doomed if not data.remove(path)]
+    for path in busy:
+        print(f"in use, not removed: {path.name}")
+    print(
+        f"removed {len(doomed) - len(busy)} of {len(doomed)} datasets ({total})"
+        if busy
+        else f"removed {len(doomed)} datasets ({total})"
+    )

@@ -15,6 +15,7 @@ from pathlib import Path
 import h5py
 import numpy as np
 import pytest
+from filelock import FileLock
 
 from pdebench_hss import data, datafile, generation
 from pdebench_hss.errors import DataError, UsageError
@@ -342,3 +343,15 @@ def test_list_and_clean(cli, dataset, ensure):
     assert path.exists()
     assert "removed 1 datasets" in cli("data", "clean", "--yes").out
     assert not path.exists()
+
+
+def test_clean_takes_unfinished_data_and_leaves_what_is_in_use(cli, dataset):
+    parts = [dataset(seed=seed).path.with_suffix(".parts") for seed in range(2)]
+    for folder in parts:
+        folder.mkdir(parents=True)
+        (folder / "train-0000000-0000008.npz").write_bytes(b"x" * 1000)
+    with FileLock(parts[1].with_suffix(".lock")):
+        done = cli("data", "clean", "--yes")
+    assert f"in use, not removed: {parts[1].stem}.h5" in done.out
+    assert "removed 1 of 2 datasets" in done.out
+    assert [folder.exists() for folder in parts] == [False, True]

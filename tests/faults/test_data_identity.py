@@ -35,18 +35,38 @@ def pdebench_hss_tasks():
 """
 
 
+POISON = """
+import dataclasses
+import numpy as np
+from pdebench_hss import hookimpl
+from pdebench_hss_tasks import poisson
+
+(THEIRS,) = (task for task in poisson.pdebench_hss_tasks() if task.name == "poisson_1d")
+
+
+def generate(seeds, size, **params):
+    return np.ones((len(seeds), 1, *size.grid)), np.zeros((len(seeds), 1, *size.grid))
+
+
+@hookimpl
+def pdebench_hss_tasks():
+    alone = dataclasses.replace(THEIRS, name="flat_alone", dataset="", generate=generate)
+    return [dataclasses.replace(THEIRS, name="flat", generate=generate), alone]
+"""
+
+
 def plugin(path: Path, name: str, dataset: str = "", factor: float = 0.0) -> Path:
     path.parent.mkdir(exist_ok=True)
     path.write_text(TASK.format(name=name, dataset=dataset, factor=factor))
     return path
 
 
-def install(site: Path, dist: str, name: str, dataset: str) -> None:
+def install(site: Path, dist: str, code: str) -> None:
     """A distribution as an installer leaves it behind."""
     module = dist.replace("-", "_")
-    plugin(site / f"{module}.py", name, dataset)
     meta = site / f"{module}-0.1.dist-info"
-    meta.mkdir()
+    meta.mkdir(parents=True)
+    (site / f"{module}.py").write_text(code)
     (meta / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {dist}\nVersion: 0.1\n")
     (meta / "entry_points.txt").write_text(f"[pdebench_hss]\n{module} = {module}\n")
 
@@ -59,19 +79,20 @@ def identity(task: str, *files: Path) -> str:
 
 
 def test_a_plugin_that_names_a_built_in_dataset_is_set_aside_and_poisons_nothing(cli, tmp_path):
-    install(tmp_path / "site", "aaa-solver", "flat", "poisson_1d")  # sorts, and would load, before the built-in tasks
+    install(tmp_path / "site", "aaa-solver", POISON)  # sorts, and would load, before the built-in tasks
     where = {"PYTHONPATH": str(tmp_path / "site")}
-    made = cli("data", "generate", "--tasks", "flat_alone,poisson_1d", "--scale", "smoke", **where)
+    generate = ("data", "generate", "--scale", "smoke", "--tasks")
+    refused = cli(*generate, "flat", **where)
+    assert refused.code == 2
+    assert "no task 'flat'" in refused.err
+
+    made = cli(*generate, "flat_alone,poisson_1d", **where)
     assert made.code == 0, made.err
     assert made.err.count("\n") == 1
     for word in ("task 'flat' (aaa-solver 0.1)", "task 'poisson_1d' (pdebench-hss ", "not its generator"):
         assert word in made.err
     ours = data.load(data.Dataset(load_registry().task("poisson_1d"), "smoke"))
     assert np.abs(ours.test.outputs).max() > 0, "y = 0 would be the plugin's"
-
-    refused = cli("data", "generate", "--tasks", "flat", "--scale", "smoke", **where)
-    assert refused.code == 2
-    assert "no task 'flat'" in refused.err
 
 
 def test_a_plugin_file_that_names_anothers_dataset_is_set_aside(tmp_path):
