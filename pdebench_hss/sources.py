@@ -39,11 +39,11 @@ def identify(
     path: Path, notes: Path, tasks: Iterable[TaskSpec], progress: HashProgress = lambda path, done, total: None
 ) -> Source:
     """The source at ``path`` for tasks that can all read one; hashes are remembered in the folder ``notes``."""
+    if not path.is_dir():
+        raise UsageError(f"--data-dir {path}: no such directory")
     for spec in tasks:
         if spec.read is None:
             raise UsageError(f"--data-dir: task {spec.name!r} has no reader for public files; leave it out")
-    if not path.is_dir():
-        raise UsageError(f"--data-dir {path}: no such directory")
     try:
         files = {file: file.stat() for file in _files(path, ())}
         return Source(path, digest(_contents(path, files, notes, progress)))

@@ -236,8 +236,8 @@ def clean(
     for parts in data.unfinished():  # named like the file that they would become
         if (names is None or parts.name.partition("-")[0] in names) and parts.with_suffix(".h5") not in doomed:
             doomed.append(parts.with_suffix(".h5"))
-    sizes = (path.stat().st_size if path.exists() else folder_size(path.with_suffix(".parts")) for path in doomed)
-    total = human_bytes(sum(sizes))
+    sizes = {p: p.stat().st_size if p.exists() else folder_size(p.with_suffix(".parts")) for p in doomed}
+    total = human_bytes(sum(sizes.values()))
     if not doomed:
         print("nothing to remove")
         return
@@ -245,11 +245,10 @@ def clean(
         if not sys.stdin.isatty():
             raise UsageError(f"{len(doomed)} datasets ({total}) would be removed; say --yes")
         typer.confirm(f"remove {len(doomed)} datasets ({total})?", abort=True)
-    busy = [path for path in doomed if not data.remove(path)]
-    for path in busy:
-        print(f"in use, not removed: {path.name}")
-    print(
-        f"removed {len(doomed) - len(busy)} of {len(doomed)} datasets ({total})"
-        if busy
-        else f"removed {len(doomed)} datasets ({total})"
-    )
+    removed = []
+    for path in doomed:
+        if data.remove(path):
+            removed.append(path)
+        else:
+            print(f"in use, not removed: {path.name}")
+    print(f"removed {len(removed)} datasets ({human_bytes(sum(sizes[path] for path in removed))})")

@@ -353,5 +353,5 @@ def test_clean_takes_unfinished_data_and_leaves_what_is_in_use(cli, dataset):
     with FileLock(parts[1].with_suffix(".lock")):
         done = cli("data", "clean", "--yes")
     assert f"in use, not removed: {parts[1].stem}.h5" in done.out
-    assert "removed 1 of 2 datasets" in done.out
+    assert "removed 1 datasets (1.0 kB)" in done.out
     assert [folder.exists() for folder in parts] == [False, True]
