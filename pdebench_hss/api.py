@@ -57,8 +57,6 @@ def load_task(name: str, scale: str = "small", seed: int = 0, jobs: int = 1, **p
     """A task's samples in physical units, made now if they are not cached: ``load_task("heat_1d").train.inputs``."""
     registry = load_registry()
     choice = registry.choose_tasks(name)[0]
-    spec = registry.task(choice.name).spec
-    chosen = check_options({**choice.options, **params}, spec.params, f"task {spec.name!r}")
-    dataset = data.Dataset(spec, scale, chosen, seed)
-    data.ensure(dataset, jobs=jobs)
-    return data.load(dataset)
+    task = registry.task(choice.name)
+    chosen = check_options({**choice.options, **params}, task.spec.params, f"task {task.spec.name!r}")
+    return data.obtain(data.Dataset(task, scale, chosen, seed), jobs=jobs)

@@ -15,8 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from . import datafile
-from .data import Dataset, Split, check_shapes, read_split
+from .data import Dataset, Split, read_inputs, read_split, verify
 from .errors import DataError
 from .task import TaskInfo
 
@@ -36,11 +35,10 @@ def load(dataset: Dataset, n_train: int | None = None, path: Path | None = None,
     """The first ``n_train`` samples of train, and the test inputs. ``apart`` is for processes that may be forked; in
     others, where a model shares the process with everything else anyway, a view is formed here."""
     path = path or dataset.path
-    header = datafile.verify(path)
+    header = verify(path)
     task = dataset.spec.info(dataset.scale, dataset.params)
     if dataset.spec.view is None:
-        inputs = datafile.read_array(path, "test", "inputs")
-        check_shapes(task, inputs)
+        inputs = read_inputs(dataset, path, "test")
     else:
         form = lambda: np.ascontiguousarray(read_split(dataset, path, "test").inputs)  # noqa: E731
         inputs = _in_a_fork(form) if apart else form()

@@ -3,11 +3,14 @@
 Root attributes: ``recipe`` (JSON: everything that determined the content), ``id`` (its hash), ``sha256`` (of the
 content), ``moments`` (JSON), ``format``, and ``seconds_per_sample`` (of one core, where the content was generated). A
 file counts only if its content still has the hash it was written with; that check is remembered beside the file
-(``.ok``: size, modification time and hash), so it is made once per change, not once per trial.
+(``.ok``: size, modification time and hash), so it is made once per change, not once per trial. A bit that flips without
+a trace in size or time is noticed all the same: every chunk has a Fletcher-32 checksum that HDF5 compares as it reads.
+Files from before that have none and are read as they are. Whatever fails a check loses its ``.ok``.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -18,6 +21,7 @@ from typing import Any
 import h5py
 import numpy as np
 
+from .errors import DataError
 from .files import replacing, write_text
 from .hashing import digest
 
@@ -25,9 +29,10 @@ FORMAT = 1
 SPLITS = ("train", "test")
 ARRAYS = ("inputs", "outputs")
 BLOCK_BYTES = 32 << 20
+CHUNK_BYTES = 1 << 20  # HDF5's cache holds a chunk of this size, so that one written in two goes is checksummed once
 
 
-class CorruptData(Exception):
+class CorruptData(DataError):
     """The file is cut short, was edited, or is not a dataset file."""
 
 
@@ -47,7 +52,7 @@ def write(
     recipe: Mapping[str, Any],
     dtype: str,
     parts: Callable[[str], Iterable[tuple[Any, Any]]],
-    seconds_per_sample: float | None = None,
+    seconds_per_sample: Callable[[], float] | None = None,
 ) -> str:
     """Stream ``parts(split)``, pairs of input and output blocks, into a new file; returns its content hash."""
     with replacing(path) as temporary, h5py.File(temporary, "w") as file:
@@ -60,7 +65,7 @@ def write(
         file.attrs["moments"] = json.dumps(_moments(file), sort_keys=True)
         file.attrs["sha256"] = sha256
         if seconds_per_sample is not None:
-            file.attrs["seconds_per_sample"] = seconds_per_sample
+            file.attrs["seconds_per_sample"] = seconds_per_sample()
     _remember(path, sha256)
     return sha256
 
@@ -70,11 +75,25 @@ def _stream(group: h5py.Group, parts: Iterable[tuple[Any, Any]], count: int, dty
     for blocks in parts:
         for name, block in zip(ARRAYS, blocks):
             if name not in group:
-                group.create_dataset(name, shape=(count, *block.shape[1:]), dtype=dtype)
+                shape = (count, *block.shape[1:])
+                chunks = chunk_shape(shape, np.dtype(dtype).itemsize)
+                group.create_dataset(name, shape=shape, dtype=dtype, chunks=chunks, fletcher32=True)
             group[name][start : start + len(block)] = block
         start += len(blocks[0])
     if start != count:
         raise CorruptData(f"{group.name}: {start} samples were made, {count} expected")
+
+
+def chunk_shape(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
+    """Blocks of neighbours in memory of at most `CHUNK_BYTES`, of equal size as nearly as can be: HDF5 stores the last
+    one along an axis at full size."""
+    room = CHUNK_BYTES // itemsize
+    chunks = []
+    for length in reversed(shape):
+        number = -(-length // max(1, room))  # of chunks along this axis
+        chunks.append(-(-length // number))
+        room //= length
+    return tuple(reversed(chunks))
 
 
 def content_hash(file: h5py.File) -> str:
@@ -118,33 +137,28 @@ def _blocks(dataset: h5py.Dataset) -> Iterator[np.ndarray]:
 
 def read_header(path: Path) -> Header:
     """Attributes and shapes; raises `CorruptData` if they can't be read."""
-    try:
-        with h5py.File(path, "r") as file:
-            if file.attrs.get("format") != FORMAT:
-                raise CorruptData(f"format {file.attrs.get('format')!r}, expected {FORMAT}")
-            shapes = {name: tuple(dataset.shape) for name, dataset in _datasets(file)}
-            recipe, moments = json.loads(file.attrs["recipe"]), json.loads(file.attrs["moments"])
-            seconds = file.attrs.get("seconds_per_sample")
-            known = float(seconds) if seconds is not None else None
-            return Header(path, recipe, str(file.attrs["id"]), str(file.attrs["sha256"]), moments, shapes, known)
-    except (OSError, KeyError, ValueError, RuntimeError) as error:
-        raise CorruptData(str(error).splitlines()[0] if str(error) else type(error).__name__) from None
+    with _reading(path) as file:
+        if file.attrs.get("format") != FORMAT:
+            raise CorruptData(f"format {file.attrs.get('format')!r}, expected {FORMAT}")
+        shapes = {name: tuple(dataset.shape) for name, dataset in _datasets(file)}
+        recipe, moments = json.loads(file.attrs["recipe"]), json.loads(file.attrs["moments"])
+        seconds = file.attrs.get("seconds_per_sample")
+        known = float(seconds) if seconds is not None else None
+        return Header(path, recipe, str(file.attrs["id"]), str(file.attrs["sha256"]), moments, shapes, known)
 
 
 def verify(path: Path, *, deep: bool = False) -> Header:
     """The header of a file whose content has the hash it says. ``deep`` reads it all even if it did not change."""
-    header = read_header(path)
-    if digest(header.recipe) != header.id:
-        raise CorruptData("the recipe was edited")
-    if not deep and _remembered(path) == header.sha256:
-        return header
-    try:
-        with h5py.File(path, "r") as file:
+    with _forgetting(path):
+        header = read_header(path)
+        if digest(header.recipe) != header.id:
+            raise CorruptData("the recipe was edited")
+        if not deep and _remembered(path) == header.sha256:
+            return header
+        with _reading(path) as file:
             found = content_hash(file)
-    except (OSError, KeyError, RuntimeError) as error:
-        raise CorruptData(str(error)) from None
-    if found != header.sha256:
-        raise CorruptData(f"content hash {found[:12]}, written with {header.sha256[:12]}")
+        if found != header.sha256:
+            raise CorruptData(f"content hash {found[:12]}, written with {header.sha256[:12]}")
     _remember(path, found)
     return header
 
@@ -155,8 +169,33 @@ def read_split(path: Path, split: str, count: int | None = None) -> tuple[np.nda
 
 
 def read_array(path: Path, split: str, name: str, count: int | None = None) -> np.ndarray:
-    with h5py.File(path, "r") as file:
+    """`CorruptData` if a chunk has not its checksum."""
+    with _forgetting(path), _reading(path) as file:
         return file[split][name][:count]
+
+
+@contextlib.contextmanager
+def _reading(path: Path) -> Iterator[h5py.File]:
+    """The open file; what HDF5 raises on the way is `CorruptData` in one line."""
+    try:
+        with h5py.File(path, "r", rdcc_nbytes=0) as file:  # every chunk is wanted once: HDF5's cache is one more copy
+            yield file
+    except (OSError, KeyError, ValueError, RuntimeError) as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        if "filter returned failure" in reason:  # the only filter that we use
+            reason = "a chunk of it has not the checksum it was written with"
+        raise CorruptData(reason) from None
+
+
+@contextlib.contextmanager
+def _forgetting(path: Path) -> Iterator[None]:
+    """A file that fails a check is not remembered as checked, so that it is made again when it is needed."""
+    try:
+        yield
+    except CorruptData:
+        with contextlib.suppress(OSError):
+            _stamp(path).unlink(missing_ok=True)
+        raise
 
 
 def _stamp(path: Path) -> Path:
@@ -165,7 +204,8 @@ def _stamp(path: Path) -> Path:
 
 def _remember(path: Path, sha256: str) -> None:
     status = path.stat()
-    write_text(_stamp(path), json.dumps({"size": status.st_size, "mtime": status.st_mtime_ns, "sha256": sha256}))
+    with contextlib.suppress(OSError):  # in a cache that can't be written, every use is a check
+        write_text(_stamp(path), json.dumps({"size": status.st_size, "mtime": status.st_mtime_ns, "sha256": sha256}))
 
 
 def _remembered(path: Path) -> str | None:

@@ -126,9 +126,7 @@ def _run(trial: Trial, context: Context, registry: Registry, fitted: Fitted, emi
 
 def dataset_of(trial: Trial, context: Context, registry: Registry) -> tuple[data.Dataset, int, Path | None]:
     """A trial's dataset, its train size, and its file if that is not where the recipe says."""
-    source = Path(context.source) if context.source else None
-    task = registry.task(trial.task).spec
-    dataset = data.Dataset(task, trial.scale, trial.task_params, trial.data_seed, source)
+    dataset = data.Dataset(registry.task(trial.task), trial.scale, trial.task_params, trial.data_seed)
     return dataset, trial.n_train, data.data_dir() / context.data if context.data else None
 
 

@@ -6,17 +6,17 @@ import itertools
 import statistics
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 from typing import Any
 
 from .budget import parse_budget
 from .config import RunConfig
-from .data import Dataset
+from .data import Dataset, find_source
 from .errors import PdebenchError, PluginError, UsageError
 from .model import RECIPE_KEYS, ModelSpec
 from .plugins import Registered, Registry
 from .records import SETTLED, SKIPPED, Record, Store
 from .selection import Choice, check_options
+from .sources import HashProgress, Source
 from .task import TaskInfo, TaskSpec
 from .trial import Trial
 
@@ -57,20 +57,30 @@ class Plan:
         return sum(s for s in known if s is not None) / self.jobs, sum(s is None for s in known)
 
 
-def make_plan(config: RunConfig, registry: Registry, store: Store) -> Plan:
+def make_plan(
+    config: RunConfig, registry: Registry, store: Store, hashing: HashProgress = lambda source, done, total: None
+) -> Plan:
+    """``hashing`` hears of the public files at ``--data-dir`` while they are identified."""
     models = registry.choose_models(config.models)
     tasks = registry.choose_tasks(config.tasks)
+    source = find_source(config.data_dir, [registry.task(choice.name).spec for choice in tasks], hashing)
     device = resolve_device(config.device, elsewhere=config.executor == "ray")
     seeds = config.seed_list
     cells: dict[str, Cell] = {}  # by key: one trial asked for under two labels is one trial
     for task, model in itertools.product(tasks, models):
-        for trial, dataset, unsupported in _trials(config, registry, task, model, seeds, device):
+        for trial, dataset, unsupported in _trials(config, registry, task, model, seeds, device, source):
             cells.setdefault(trial.key, _cell(trial, dataset, unsupported, store, config.force))
     return Plan(list(cells.values()), config.n_jobs, _history(store))
 
 
 def _trials(
-    config: RunConfig, registry: Registry, task_choice: Choice, model_choice: Choice, seeds: list[int], device: str
+    config: RunConfig,
+    registry: Registry,
+    task_choice: Choice,
+    model_choice: Choice,
+    seeds: list[int],
+    device: str,
+    source: Source | None,
 ) -> Iterable[tuple[Trial, Dataset, str | None]]:
     """The trials of one model on one task, one per seed."""
     model, task = registry.model(model_choice.name), registry.task(task_choice.name)
@@ -84,8 +94,7 @@ def _trials(
     if n_train > info.size.train:
         limit = f"scale {config.scale} of task {spec.name!r} has {info.size.train}"
         raise UsageError(f"--train-size {n_train}: {limit}")
-    source = Path(config.data_dir) if config.data_dir else None
-    dataset = Dataset(spec, config.scale, params, config.data_seed, source)
+    dataset = Dataset(task, config.scale, params, config.data_seed, source)
     unsupported = ask(model, spec, lambda: model.spec.unsupported(info))
     hparams, optimizer = _settings(model, spec, info, model_choice, bool(unsupported))
     if config.params_target and not unsupported:

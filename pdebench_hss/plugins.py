@@ -23,12 +23,14 @@ import pluggy
 
 from . import hookspecs
 from .errors import PluginError, UsageError, did_you_mean
+from .generators import clash
 from .model import ModelSpec
 from .selection import Choice, choose
 from .study import Study
 from .task import TaskSpec
 
 GROUP = hookspecs.PROJECT
+BUILT_IN = "pdebench-hss"  # the distribution that this module belongs to
 Spec = TypeVar("Spec")
 
 
@@ -39,6 +41,7 @@ class Origin:
     distribution: str
     version: str
     entry_point: str
+    file: str = ""
 
     def __str__(self) -> str:
         return f"{self.distribution} {self.version}"
@@ -119,12 +122,18 @@ def load_registry(plugin_files: Sequence[str | Path] = (), *, strict: bool = Fal
     """Load all installed plugins and the given files."""
     registry = Registry()
     registry.manager.add_hookspecs(hookspecs)
-    for entry_point in sorted(entry_points(group=GROUP), key=lambda e: (_distribution(e).distribution, e.name)):
+    for entry_point in sorted(entry_points(group=GROUP), key=_turn):
         _load(registry, _distribution(entry_point), entry_point.load)
     add_files(registry, plugin_files)
     if strict and registry.broken:
         raise PluginError("; ".join(map(str, registry.broken)) + "  (--strict-plugins)")
     return registry
+
+
+def _turn(entry_point: EntryPoint) -> tuple[bool, str, str]:
+    """By name, the built-in ones first: so no other plugin takes a dataset's name from a built-in task."""
+    distribution = _distribution(entry_point).distribution
+    return distribution != BUILT_IN, distribution, entry_point.name
 
 
 def add_files(registry: Registry, plugin_files: Sequence[str | Path]) -> None:
@@ -159,6 +168,9 @@ def _load(registry: Registry, origin: Origin, load: Callable[[], Any]) -> None:
     registry.plugins.append(origin)
     for kind, specs in found.items():
         for spec in specs:
+            if kind == "tasks" and (reason := clash(spec, origin, registry.tasks.values())):
+                registry.broken.append(BrokenPlugin(origin, "pdebench_hss_tasks", reason, ""))
+                continue
             _add(getattr(registry, kind), "study" if kind == "studies" else kind[:-1], spec.name, spec, origin)
     for executor_name, reference in executors.items():
         _add(registry.executors, "executor", executor_name, reference, origin)
@@ -237,4 +249,4 @@ def _file_plugin(path: Path) -> tuple[Origin, Callable[[], ModuleType]]:
         spec.loader.exec_module(module)
         return module
 
-    return Origin(os.fspath(path.name), version, path.stem), load
+    return Origin(os.fspath(path.name), version, path.stem, str(path.resolve())), load

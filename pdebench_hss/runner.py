@@ -34,6 +34,7 @@ class Reporter:
 
     def warn(self, message: str) -> None: ...
     def plan(self, config: RunConfig, plan: Plan) -> None: ...
+    def source_progress(self, source: Path, done: int, total: int) -> None: ...
     def data_progress(self, dataset: data.Dataset, done: int, total: int) -> None: ...
     def data_ready(self, dataset: data.Dataset, header: Header, seconds: float) -> None: ...
     def trial_started(self, trial: Trial) -> None: ...
@@ -73,7 +74,7 @@ class Run:
             self.reporter.warn(str(broken))
 
     def plan(self) -> Plan:
-        return make_plan(self.config, self.registry, self.store)
+        return make_plan(self.config, self.registry, self.store, self.reporter.source_progress)
 
     def execute(self) -> Outcome:
         self.store.prepare()
@@ -184,7 +185,7 @@ class Run:
             Work(
                 cell.trial,
                 Context(
-                    source=self.config.data_dir or "",
+                    data=cell.dataset.path.name,
                     threads=self.config.threads,
                     checkpoint=self._checkpoint(cell.trial),
                     plugin_files=tuple(str(f) for f in self.config.plugins),

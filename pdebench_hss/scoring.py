@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from . import data, datafile
+from . import data
 from .errors import DataError
 from .fitting import Fitted, dataset_of, ending
 from .metrics import sample_errors
@@ -64,7 +64,7 @@ def score_trial(trial: Trial, context: Context, registry: Registry, fitted: Fitt
 
 def _score(trial: Trial, context: Context, registry: Registry, fitted: Fitted, scores: _Scores) -> None:
     dataset, _, path = dataset_of(trial, context, registry)
-    header = datafile.verify(path or dataset.path)
+    header = data.verify(path or dataset.path)
     if header.sha256 != fitted.data.get("sha256"):
         raise DataError(f"{header.path.name} changed between training and scoring; run the same command again")
     task, test = dataset.spec.info(trial.scale, trial.task_params), data.read_split(dataset, header.path, "test")

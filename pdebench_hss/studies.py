@@ -90,7 +90,8 @@ class StudyRun(Run):
         super().__init__(_shared(study.name, models or "", self.experiments), registry, reporter)
 
     def plan(self) -> Plan:
-        plans = [make_plan(experiment, self.registry, self.store) for experiment in self.experiments]
+        hashing = self.reporter.source_progress
+        plans = [make_plan(experiment, self.registry, self.store, hashing) for experiment in self.experiments]
         cells = {cell.trial.key: cell for plan in reversed(plans) for cell in reversed(plan.cells)}
         return dataclasses.replace(plans[0], cells=list(reversed(cells.values())))
 

@@ -20,7 +20,7 @@ from functools import cached_property
 
 import numpy as np
 
-from .data import Dataset
+from .data import sample_seeds
 from .errors import ContractError
 from .lazy import call_target
 from .plugins import Registry, load_registry
@@ -69,7 +69,7 @@ class TaskSubject:
 
     def stored(self, split: str, chosen: Sequence[int]) -> Pair:
         """The samples with these numbers as ``generate`` returns them, made in one batch."""
-        seeds = Dataset(self.spec, self.info.scale).seeds(split, 0, self.count)
+        seeds = sample_seeds(self.spec, split, 0, self.count)
         keywords = dict(self.spec.params)
         if self.spec.cases > 1:
             keywords["cases"] = np.array([number % self.spec.cases for number in chosen])

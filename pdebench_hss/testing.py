@@ -96,13 +96,13 @@ class Subject:
 @lru_cache(maxsize=64)
 def _samples(spec: TaskSpec) -> data.TaskData:
     """The first samples of a task, made in memory: contracts need neither cache nor disk."""
-    dataset = data.Dataset(spec, SCALE)
+    size = spec.scales[SCALE]
     splits = []
-    for split, count in (("train", dataset.size.train), ("test", dataset.size.test)):
+    for split, count in (("train", size.train), ("test", size.test)):
         keywords = dict(spec.params)
         if spec.cases > 1:
             keywords["cases"] = np.arange(count) % spec.cases
-        arrays = call_target(spec.generate)(dataset.seeds(split, 0, count), dataset.size, **keywords)
+        arrays = call_target(spec.generate)(data.sample_seeds(spec, split, 0, count), size, **keywords)
         splits.append(data.Split(*(call_target(spec.view)(*arrays) if spec.view else arrays)))
     return data.TaskData(spec.info(SCALE), splits[0], splits[1], "")
 

@@ -83,11 +83,10 @@ class Trial:
 class Context:
     """What a trial needs to run here and must not depend on: places, threads, where from, how many share the work.
 
-    ``data`` names the file in this machine's data cache, where the public files at ``source`` may not be at hand.
+    ``data`` names the file in this machine's data cache; by default it is the one that the task's generator makes.
     ``rank`` of ``ranks`` processes meet at ``rendezvous`` and train together (see `ranks`).
     """
 
-    source: str = ""
     data: str = ""
     threads: int = 0
     checkpoint: str = ""

@@ -56,8 +56,23 @@ def test_a_file_cut_short_is_named(cli, public):
     assert "0 datasets" in cli("data", "verify").out
 
 
+def test_a_number_that_is_none_is_refused(cli, public):
+    victim = next((public / "data" / "test").glob("*maze*"))
+    with h5py.File(victim, "r+") as file:
+        file["t0_fields/A"][0, 0, 0, 0] = np.nan
+    done = cli(*IMPORT)
+    assert done.code == 1
+    assert "has non-finite inputs (stored as float32); look at the files in public" in done.err
+    assert done.err.count("\n") == 1
+
+
 def test_a_folder_of_something_else(cli, tmp_path):
     (tmp_path / "public").mkdir()
+    empty = cli(*IMPORT)
+    assert empty.code == 2
+    assert empty.err.startswith("error: --data-dir public: no readable files in it")
+    assert empty.err.count("\n") == 1
+    (tmp_path / "public" / "holiday.jpg").write_bytes(b"not data")
     done = cli(*IMPORT)
     assert done.code != 0
     assert "no folder of gray_scott_reaction_diffusion found" in done.err

@@ -21,19 +21,25 @@ TasksOption = Annotated[str, typer.Option(help="Tasks: names, globs, name[key=va
 ScaleOption = Annotated[str, typer.Option(help="smoke, small or paper.")]
 
 
-def _datasets(tasks: str, scale: str, seed: int, plugins: list[str] | None, source: Path | None = None) -> list[Any]:
+def _datasets(tasks: str, scale: str, seed: int, plugins: list[str] | None, data_dir: Path | None = None) -> list[Any]:
     """Each dataset of the chosen tasks once: a forward and an inverse problem share theirs."""
     from .. import data
+    from .display import make_reporter
 
     registry = load_registry(plugins or ())
     warn_broken(registry)
     found: dict[str, Any] = {}
-    for choice in registry.choose_tasks(tasks):
-        spec = registry.task(choice.name).spec
+    choices = registry.choose_tasks(tasks)
+    with make_reporter() as reporter:
+        specs = [registry.task(choice.name).spec for choice in choices]
+        source = data.find_source(data_dir, specs, reporter.source_progress)
+    for choice in choices:
+        task = registry.task(choice.name)
+        spec = task.spec
         if scale not in spec.scales:
             raise UsageError(f"task {spec.name!r} has no scale {scale!r}; it has {', '.join(spec.scales)}")
         params = check_options(choice.options, spec.params, f"task {spec.name!r}")
-        dataset = data.Dataset(spec, scale, params, seed, source)
+        dataset = data.Dataset(task, scale, params, seed, source)
         found.setdefault(dataset.id, dataset)
     return list(found.values())
 
@@ -56,14 +62,21 @@ def list_(form: FormatOption = Format.table) -> None:
                 "train": recipe["sizes"]["train"],
                 "test": recipe["sizes"]["test"],
                 "seed": recipe["seed"],
+                "from": _made_by(recipe),
                 "sha256": header.sha256[:12],
             }
         except datafile.CorruptData as error:
             row["dataset"] = f"unreadable: {error}"
         rows.append(row)
-    print_rows(rows, ["dataset", "scale", "train", "test", "seed", "size", "sha256", "file"], form)
+    print_rows(rows, ["dataset", "scale", "train", "test", "seed", "from", "size", "sha256", "file"], form)
     if form is Format.table:
         print(f"in {data.data_dir()}")
+
+
+def _made_by(recipe: dict[str, Any]) -> str:
+    """The generator as people know it: a distribution, or the start of a plugin file's hash; files of old have none."""
+    kind, _, file = recipe.get("generator", "").partition(" ")
+    return (f"file {file[:8]}" if file else kind) + ("" if recipe["source"] == "generated" else ", public files")
 
 
 @app.command()
@@ -171,24 +184,27 @@ def _load(task: str, scale: str, seed: int, plugin: list[str] | None) -> Any:
     found = _datasets(task, scale, seed, plugin)
     if len(found) != 1:
         raise UsageError(f"{task!r} names {len(found)} datasets; name one task")
-    data.ensure(found[0], jobs=available_cores(), plugin_files=plugin or ())
-    return data.load(found[0])
+    return data.obtain(found[0], jobs=available_cores(), plugin_files=plugin or ())
 
 
 @app.command()
 def verify() -> None:
-    """Read every cached dataset and compare its content with the hash it was written with; exit 1 if one differs."""
+    """Read every cached dataset and compare its content with the hash it was written with; exit 1 if one differs.
+
+    A dataset that differs is not used any more: what needs it makes it again, or reads its public files again.
+    """
     from .. import data, datafile
 
     bad = 0
-    for path in data.cached_files():
+    paths = data.cached_files()
+    for path in paths:
         try:
             header = datafile.verify(path, deep=True)
             print(f"ok       {header.sha256[:12]}  {path.name}")
         except datafile.CorruptData as error:
             bad += 1
             print(f"corrupt  {path.name}: {error}. It will be made again when it is needed.")
-    print(f"{len(data.cached_files())} datasets, {bad} corrupt")
+    print(f"{len(paths)} datasets, {bad} corrupt")
     if bad:
         raise typer.Exit(1)
 
@@ -198,9 +214,12 @@ def clean(
     tasks: Annotated[str | None, typer.Option(help="Only the datasets of these tasks, at every scale.")] = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Don't ask.")] = False,
 ) -> None:
-    """Remove cached datasets. They are made again when needed; results are not touched."""
+    """Remove cached datasets and what unfinished generations left; results are not touched.
+
+    What is needed again is made again, or read again from its public files. A dataset in use by another run stays.
+    """
     from .. import data, datafile
-    from ..files import human_bytes
+    from ..files import folder_size, human_bytes
 
     names = None
     if tasks:
@@ -214,7 +233,11 @@ def clean(
             dataset = None  # unreadable files go in any case
         if names is None or dataset is None or dataset in names:
             doomed.append(path)
-    total = human_bytes(sum(path.stat().st_size for path in doomed))
+    for parts in data.unfinished():  # named like the file that they would become
+        if (names is None or parts.name.partition("-")[0] in names) and parts.with_suffix(".h5") not in doomed:
+            doomed.append(parts.with_suffix(".h5"))
+    sizes = {p: p.stat().st_size if p.exists() else folder_size(p.with_suffix(".parts")) for p in doomed}
+    total = human_bytes(sum(sizes.values()))
     if not doomed:
         print("nothing to remove")
         return
@@ -222,7 +245,10 @@ def clean(
         if not sys.stdin.isatty():
             raise UsageError(f"{len(doomed)} datasets ({total}) would be removed; say --yes")
         typer.confirm(f"remove {len(doomed)} datasets ({total})?", abort=True)
+    removed = []
     for path in doomed:
-        for relative in (path, path.with_name(path.name + ".ok"), path.with_suffix(".lock")):
-            relative.unlink(missing_ok=True)
-    print(f"removed {len(doomed)} datasets ({total})")
+        if data.remove(path):
+            removed.append(path)
+        else:
+            print(f"in use, not removed: {path.name}")
+    print(f"removed {len(removed)} datasets ({human_bytes(sum(sizes[path] for path in removed))})")

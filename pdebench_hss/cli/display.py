@@ -16,6 +16,7 @@ from rich.table import Table
 from ..config import RunConfig
 from ..data import Dataset
 from ..datafile import Header
+from ..files import human_bytes
 from ..planner import CACHED, RETRY, RUN, SKIP, Plan
 from ..published import published_range
 from ..records import OK, Record
@@ -49,6 +50,11 @@ class PlainReporter(Reporter):
     def plan(self, config: RunConfig, plan: Plan) -> None:
         console.print(heading(config), markup=False)
         console.print(plan_line(plan), markup=False)
+
+    def source_progress(self, source: Path, done: int, total: int) -> None:
+        if self._is_time(str(source)):
+            shares = f"{human_bytes(done)} of {human_bytes(total)}"
+            console.print(f"data   {source}: {shares} read to identify it", markup=False)
 
     def data_progress(self, dataset: Dataset, done: int, total: int) -> None:
         if self._is_time(dataset.id):
@@ -96,6 +102,11 @@ class LiveReporter(PlainReporter):
 
     def __exit__(self, *_: object) -> None:
         self._progress.stop()
+
+    def source_progress(self, source: Path, done: int, total: int) -> None:
+        self._update(str(source), f"identify {source}", done / total, f"{human_bytes(done)}/{human_bytes(total)}")
+        if done == total:
+            self._remove(str(source))
 
     def data_progress(self, dataset: Dataset, done: int, total: int) -> None:
         self._update(dataset.id, f"data {dataset.title}", done / total, f"{done}/{total}")

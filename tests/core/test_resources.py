@@ -54,12 +54,16 @@ def test_needs_say_themselves_in_words():
 
 def test_models_and_scales_may_state_needs_and_they_are_not_part_of_the_data():
     from pdebench_hss.data import Dataset
+    from pdebench_hss.plugins import Origin, Registered
+
+    def identity(spec: TaskSpec) -> str:
+        return Dataset(Registered(spec, Origin("mine", "1", "mine")), "smoke").id
 
     def make(**resources) -> TaskSpec:
         scale = Scale((16,), train=8, test=4, recipe=Recipe(batch=4, steps=1), resources=resources)
         return TaskSpec("t", "t", "y = x", 1, 1, 1, generate="m:f", scales={"smoke": scale}, linear=True)
 
-    assert Dataset(make(), "smoke").id == Dataset(make(memory="8G"), "smoke").id
+    assert identity(make()) == identity(make(memory="8G"))
     assert make().digest() == make(memory="8G").digest()
     model = ModelSpec("m", "m", "m:f", resources=lambda task, scale: {"cpus": task.grid[0]})
     assert model.resources_for(make().info("smoke")) == {"cpus": 16}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import resource
+import shutil
 import signal
 import subprocess
 import sys
@@ -14,8 +15,9 @@ from pathlib import Path
 import h5py
 import numpy as np
 import pytest
+from filelock import FileLock
 
-from pdebench_hss import data, datafile
+from pdebench_hss import data, datafile, generation
 from pdebench_hss.errors import DataError, UsageError
 from pdebench_hss.plugins import load_registry
 
@@ -23,7 +25,7 @@ from pdebench_hss.plugins import load_registry
 @pytest.fixture
 def dataset(toys):
     def make(task="toy", scale="smoke", seed=0, **params):
-        return data.Dataset(load_registry([toys]).task(task).spec, scale, params, seed)
+        return data.Dataset(load_registry([toys]).task(task), scale, params, seed)
 
     return make
 
@@ -114,6 +116,89 @@ def test_an_edit_that_hides_its_time_is_found_by_verify(dataset, ensure, cli):
     assert path.name in done.out
 
 
+def rot(path: Path) -> None:
+    """One bit of a stored array flips, and neither size nor time tell."""
+    with h5py.File(path, "r") as file:
+        offset = file["test/outputs"].id.get_chunk_info(0).byte_offset
+    status = path.stat()
+    with path.open("r+b") as file:
+        file.seek(offset + 5)
+        byte = file.read(1)[0]
+        file.seek(offset + 5)
+        file.write(bytes([byte ^ 1]))
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+    assert datafile.verify(path), "the stamp beside it still holds"
+
+
+def test_a_flipped_bit_is_noticed_when_it_is_read(dataset, ensure):
+    header = ensure(dataset())
+    rot(header.path)
+    with pytest.raises(DataError, match=r"is not what was written \(.*checksum") as raised:
+        data.load(dataset())
+    assert "\n" not in str(raised.value)
+    with pytest.warns(data.DataWarning, match="making it again"):
+        assert ensure(dataset()).sha256 == header.sha256
+    assert data.load(dataset()).sha256 == header.sha256
+
+
+def test_who_asks_for_damaged_samples_gets_them_made_again(toys, dataset, ensure):
+    header = ensure(dataset())
+    expected = data.load(dataset()).test.outputs
+    rot(header.path)
+    with pytest.warns(data.DataWarning, match="making it again"):
+        found = data.obtain(dataset(), plugin_files=[toys])
+    np.testing.assert_array_equal(found.test.outputs, expected)
+
+
+def test_a_trial_on_rotten_data_fails_with_one_line_and_runs_when_asked_again(cli, toys, dataset, ensure):
+    rot(ensure(dataset()).path)
+    command = ("run", "--plugin", toys, "--models", "mean", "--tasks", "toy", "--scale", "smoke", "--out", "board")
+    first, second = cli(*command), cli(*command)
+    assert "is not what was written" in first.out
+    assert "Traceback" not in first.out + first.err
+    assert second.code == 0, second.err
+    assert "making it again" in second.err
+    assert "✓" in second.out
+
+
+def test_what_verify_finds_damaged_is_made_again(cli, dataset, ensure):
+    header = ensure(dataset())
+    rot(header.path)
+    done = cli("data", "verify")
+    assert done.code == 1
+    assert "checksum" in done.out
+    assert "1 datasets, 1 corrupt" in done.out
+    assert not header.path.with_name(header.path.name + ".ok").exists()
+    with pytest.warns(data.DataWarning, match="making it again"):
+        ensure(dataset())
+    assert datafile.verify(header.path, deep=True).sha256 == header.sha256
+
+
+def test_a_file_without_checksums_is_read_as_before(dataset, ensure):
+    header = ensure(dataset())
+    expected = data.load(dataset())
+    with h5py.File(header.path, "r+") as file:
+        for name in header.shapes:
+            content = file[name][()]
+            del file[name]
+            file.create_dataset(name, data=content)  # contiguous: the layout of earlier versions
+            assert not file[name].fletcher32
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert ensure(dataset()).sha256 == header.sha256
+    np.testing.assert_array_equal(data.load(dataset()).train.inputs, expected.train.inputs)
+
+
+@pytest.mark.parametrize(
+    "shape", [(12, 1, 16), (1000, 1, 128), (3, 5, 2, 300, 300), (2, 1, 200, 200, 200), (7, 1, 2**22)]
+)
+def test_chunks_hold_a_megabyte_and_waste_little(shape):
+    chunks = datafile.chunk_shape(shape, 8)
+    assert np.prod(chunks) * 8 <= datafile.CHUNK_BYTES
+    stored = np.prod([-(-length // chunk) * chunk for length, chunk in zip(shape, chunks)])
+    assert stored <= 1.1 * np.prod(shape)
+
+
 def test_an_intact_file_is_used_without_a_word(dataset, ensure):
     before = ensure(dataset()).path.stat().st_mtime_ns
     with warnings.catch_warnings():
@@ -174,6 +259,42 @@ def test_a_killed_generation_goes_on_where_it_was(toys, dataset, ensure, monkeyp
     assert not parts.exists()
 
 
+def flip(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+
+
+@pytest.mark.parametrize("damage", [truncate, flip, garbage])
+def test_a_damaged_part_is_made_again(toys, dataset, ensure, monkeypatch, tmp_path, damage):
+    wanted = dataset("toy_slow")
+    reference = generation._reference(wanted, [toys])
+    parts = wanted.path.with_suffix(".parts")
+    for part in generation._parts(wanted):
+        generation.make_part(None, reference, part)
+    victim = sorted(parts.iterdir())[1]
+    damage(victim)
+    trace = tmp_path / "calls"
+    monkeypatch.setenv("TOY_TRACE", str(trace))
+    made = ensure(wanted)
+    start, stop = map(int, victim.stem.split("-")[1:])
+    assert len(trace.read_text().split()) == stop - start, "that part alone"
+    assert not parts.exists()
+    monkeypatch.setenv("PDEBENCH_HSS_CACHE", str(tmp_path / "other"))
+    assert ensure(dataset("toy_slow")).sha256 == made.sha256
+
+
+def test_what_is_finite_only_before_it_is_stored_is_refused(toys, cli, tmp_path):
+    plugin = Path(toys).read_text().replace('"scaled", params', '"scaled", dtype="float32", params')
+    (tmp_path / "single.py").write_text(plugin)
+    shutil.copy(Path(toys).with_name("toy_arrays.py"), tmp_path)
+    command = ("data", "generate", "--plugin", "single.py", "--scale", "smoke", "--tasks")
+    done = cli(*command, "toy_params[factor=1e200]")
+    assert done.code == 1
+    assert "sample 0 has non-finite outputs (stored as float32); fix its generator" in done.err
+    assert done.err.count("\n") == 1
+
+
 def test_a_full_disk_is_one_clear_line(cli, toys):
     """A real limit on the size of files stands in for a full disk: the same write fails."""
     limited = subprocess.run(
@@ -210,7 +331,7 @@ def test_too_little_space_is_said_before_anything_is_made(dataset, monkeypatch):
 def test_a_task_without_a_reader_refuses_a_data_dir(toys, tmp_path):
     spec = load_registry([toys]).task("toy").spec
     with pytest.raises(UsageError, match="no reader"):
-        data.ensure(data.Dataset(spec, "smoke", source=tmp_path))
+        data.find_source(tmp_path, [spec])
 
 
 def test_list_and_clean(cli, dataset, ensure):
@@ -222,3 +343,15 @@ def test_list_and_clean(cli, dataset, ensure):
     assert path.exists()
     assert "removed 1 datasets" in cli("data", "clean", "--yes").out
     assert not path.exists()
+
+
+def test_clean_takes_unfinished_data_and_leaves_what_is_in_use(cli, dataset):
+    parts = [dataset(seed=seed).path.with_suffix(".parts") for seed in range(2)]
+    for folder in parts:
+        folder.mkdir(parents=True)
+        (folder / "train-0000000-0000008.npz").write_bytes(b"x" * 1000)
+    with FileLock(parts[1].with_suffix(".lock")):
+        done = cli("data", "clean", "--yes")
+    assert f"in use, not removed: {parts[1].stem}.h5" in done.out
+    assert "removed 1 datasets (1.0 kB)" in done.out
+    assert [folder.exists() for folder in parts] == [False, True]

@@ -16,7 +16,8 @@ from pdebench_hss_tasks.gray_scott.spectrum import resample
 from pdebench_hss_tasks.gray_scott.starts import FAMILIES, centre_and_width, start
 from scipy.integrate import solve_ivp
 
-from pdebench_hss.data import Dataset
+from pdebench_hss.data import Dataset, sample_seeds
+from pdebench_hss.plugins import load_registry
 
 PAIRS = np.array(list(PATTERNS.values()))
 FEED, KILL = PAIRS.T
@@ -208,9 +209,8 @@ def test_inputs_carry_the_parameters_as_constant_fields():
 
 
 def test_no_start_is_on_both_sides():
-    for scale in FORWARD.scales:
-        data = Dataset(FORWARD, scale)
-        train, test = (data.seeds(split, 0, getattr(data.size, split)) for split in ("train", "test"))
+    for size in FORWARD.scales.values():
+        train, test = (sample_seeds(FORWARD, split, 0, getattr(size, split)) for split in ("train", "test"))
         assert not set(train) & set(test)
         assert all(train.count(seed) == len(CASES) for seed in set(train[:60]))
     # The trajectories of a seed do share its two starts: splitting by trajectory would leak.
@@ -230,7 +230,8 @@ def test_both_families_are_half_of_every_split():
 
 
 def test_forward_and_inverse_share_one_dataset():
-    assert Dataset(FORWARD, "smoke").path == Dataset(INVERSE, "smoke").path
+    forward, inverted = (load_registry().task(spec.name) for spec in (FORWARD, INVERSE))
+    assert Dataset(forward, "smoke").path == Dataset(inverted, "smoke").path
     inputs, outputs = generate([1, 1], SMOKE, cases=[0, 9])
     backward_inputs, backward_outputs = inverse(inputs, outputs)
     np.testing.assert_array_equal(backward_inputs[:, :2], outputs)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from pdebench_hss_tasks import helmholtz, poisson
 
-from pdebench_hss.data import Dataset
+from pdebench_hss.data import sample_seeds
 from pdebench_hss.lazy import call_target
 from pdebench_hss.task import TaskSpec
 
@@ -65,9 +65,9 @@ def test_a_sample_is_the_same_bit_by_bit_whatever_is_generated_around_it(spec: T
 
 @every_task
 def test_train_and_test_are_different_samples(spec: TaskSpec) -> None:
-    dataset = Dataset(spec, "small")
-    train, test = (dataset.seeds(split, 0, getattr(dataset.size, split)) for split in ("train", "test"))
-    assert len({*train, *test}) == dataset.size.train + dataset.size.test
+    size = spec.scales["small"]
+    train, test = (sample_seeds(spec, split, 0, getattr(size, split)) for split in ("train", "test"))
+    assert len({*train, *test}) == size.train + size.test
     f_train, f_test = (generate(spec, "smoke", seeds[:4])[0] for seeds in (train, test))
     assert np.abs(f_train[:, None] - f_test[None]).reshape(16, -1).max(axis=1).min() > 0.1
 
@@ -151,9 +151,8 @@ def test_a_linear_fit_of_the_whole_training_set_is_not_exact_on_random_fields(na
 
 def linear_fit_error(spec: TaskSpec, samples: int) -> float:
     """Mean relative error on test samples of the minimum-norm linear map through the training samples."""
-    dataset = Dataset(spec, "small")
     (f, u), (f_test, u_test) = (
-        [fields.reshape(count, -1) for fields in generate(spec, "small", dataset.seeds(split, 0, count))]
+        [fields.reshape(count, -1) for fields in generate(spec, "small", sample_seeds(spec, split, 0, count))]
         for split, count in (("train", samples), ("test", 20))
     )
     weights, *_ = np.linalg.lstsq(f.T, f_test.T, rcond=1e-12)
