@@ -30,7 +30,7 @@ from .pictures import pictures
 from .plugins import Registry, load_registry
 from .ranks import ALONE, ProcessGroup, Ranks, refusal
 from .records import DIVERGED, FAILED, OK, OUT_OF_MEMORY, Record
-from .sizing import count_parameters
+from .sizing import count_fitted, count_parameters
 from .training import Diverged, Emit, Interrupted, Optimizer, TrainSet
 
 # Fields for readers. They are spelling, not substance: what they say is in the other fields.
@@ -182,6 +182,8 @@ def _run(trial: Trial, context: Context, registry: Registry, progress: _Progress
     start = time.perf_counter()
     normalizer = _fit(model, samples, trial, context, device, progress, emit)
     progress.seconds.setdefault("fit", time.perf_counter() - start)
+    if _is_closed_form(model):
+        progress.parameters |= vars(count_fitted(model))
     if context.rank > 0:
         return  # the weights are the same everywhere: rank 0 scores them
 

@@ -8,7 +8,7 @@ import torch
 from paper_tasks import make_task, numel
 from pdebench_hss_models.green_learning import GREEN_LEARNING
 from pdebench_hss_models.green_learning import model as module
-from pdebench_hss_models.green_learning.model import cell_sizes
+from pdebench_hss_models.green_learning.quadrature import cell_sizes
 from pdebench_hss_models.green_learning.rational import Rational, RationalFunction
 
 from pdebench_hss import TaskInfo

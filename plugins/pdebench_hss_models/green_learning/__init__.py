@@ -36,6 +36,7 @@ GREEN_LEARNING = ModelSpec(
     hparams=hparams,
     supports=supports,
     size_knob="width",
+    version="2",  # quadrature weights by boundary condition
     citation="""@article{boulle2022data,
   title   = {Data-driven discovery of {Green}'s functions with human-understandable deep learning},
   author  = {Boull{\\'e}, Nicolas and Earls, Christopher J. and Townsend, Alex},
