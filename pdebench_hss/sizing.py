@@ -36,8 +36,8 @@ def count_parameters(module: Any) -> Count:
 def count_fitted(module: Any) -> Count:
     """The numbers that a closed form holds once it is fitted: its size follows from the data, so not before.
 
-    A model that stores more than it chose says how many with a method ``coefficient_count() -> int`` (a matrix of some rank
-    kept as two factors, say). Otherwise its parameters count, or its floating-point buffers if it has none.
+    A model that stores more than it chose states the number with a method ``coefficient_count() -> int`` (a matrix of
+    some rank kept as two factors, say). Otherwise its parameters count, or its floating-point buffers if it has none.
     """
     if not hasattr(module, "fit"):
         return count_parameters(module)

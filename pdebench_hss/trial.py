@@ -195,6 +195,8 @@ def _run(trial: Trial, context: Context, registry: Registry, progress: _Progress
     errors = sample_errors(prediction, samples.test.outputs, task.spec.metric, task.mask)
     progress.metrics = {name: float(values.mean()) for name, values in errors.items()}
     progress.samples |= {f"error_{name}": values for name, values in errors.items()}
+    if (group := task.start_of(len(prediction))) is not None:
+        progress.samples["test_group"] = group
     progress.samples |= pictures(task, samples.test.inputs, samples.test.outputs, prediction, errors["test_err"])
     progress.seconds["predict"] = time_prediction(predict, samples.test.inputs)
     progress.predict_ms = 1e3 * progress.seconds["predict"] / len(samples.test.inputs)

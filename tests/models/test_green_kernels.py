@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 import torch
@@ -98,4 +100,4 @@ def test_the_rule_is_of_second_order_without_its_right_end() -> None:
     for n in (256, 512, 1024):
         x = np.arange(n) / n
         errors.append(abs(trapezoidal(x, 0.0, 1.0, vanishes=False) @ np.exp(x) - (np.e - 1)))
-    assert all(a / b == pytest.approx(4, rel=0.05) for a, b in zip(errors, errors[1:]))
+    assert all(a / b == pytest.approx(4, rel=0.05) for a, b in pairwise(errors))

@@ -3,9 +3,13 @@
     M(f)(x_i) = sum_j w_j G(x_i, y_j) f(y_j)
 
 G is a perceptron with ``layers`` hidden layers of ``width`` neurons, each with its own rational activation; it has
-in_channels * out_channels outputs; w_j is the weight of y_j in the trapezoidal rule (`quadrature`). The sum runs over the
-points inside the domain. G does not depend on f: it is evaluated once for the batch, and once for all between two steps
-of training.
+in_channels * out_channels outputs; w_j is the weight of y_j in the trapezoidal rule (`quadrature`). The sum runs over
+the points inside the domain. G does not depend on f: it is evaluated once for the batch, and once for all between two
+steps of training.
+
+The authors add a homogeneous solution N(x), a second network, for boundary values that are not zero. All tasks here
+have u = 0 for f = 0, so that it is left out. And where they start with Adam, a relative loss and end with L-BFGS, this
+network is trained as the core trains all.
 
 With N points there are N^2 pairs (16.8 million for 64^2: 8 GiB for one hidden tensor of the paper's width), so rows of
 G (targets x_i) are computed in chunks, and chunks are computed again in the backward pass: gradients are exact

@@ -10,8 +10,9 @@ Minimise  || A F - Y ||_F  over A in HSS(r), columns of F and Y being the sample
 2.  `compress`: the minimum-norm least-squares matrix, compressed. Needs about as many samples as points, or forcing
     from a small space, and asks nothing of A.
 
-`refine` then improves a start by alternating least squares over the factors; it does not hold A symmetric. Least squares
-are cut off at small singular values, so that directions the data say nothing about get no weight (minimum norm).
+`refine` then improves a start by alternating least squares over the factors; it does not keep A symmetric. Least
+squares are cut off at small singular values, so that directions the data say nothing about get no weight (minimum
+norm).
 
 So with few samples the good start rests on two assumptions, the structure and self-adjointness. The option `symmetric`
 separates them: true takes the first start, false the second, auto both. Which start, cut-off and refinement is
