@@ -7,9 +7,8 @@ in_channels * out_channels outputs; w_j is the weight of y_j in the trapezoidal 
 the points inside the domain. G does not depend on f: it is evaluated once for the batch, and once for all between two
 steps of training.
 
-The authors add a homogeneous solution N(x), a second network, for boundary values that are not zero. All tasks here
-have u = 0 for f = 0, so that it is left out. And where they start with Adam, a relative loss and end with L-BFGS, this
-network is trained as the core trains all.
+The authors add a second network N(x), the homogeneous solution, for boundary values that are not zero. All tasks here
+have u = 0 for f = 0, so it is left out.
 
 With N points there are N^2 pairs (16.8 million for 64^2: 8 GiB for one hidden tensor of the paper's width), so rows of
 G (targets x_i) are computed in chunks, and chunks are computed again in the backward pass: gradients are exact
@@ -152,7 +151,7 @@ class GreenFunction(nn.Module):
         self.hidden = nn.ModuleList(nn.Linear(width, width) for _ in range(layers - 1))
         self.activations = nn.ModuleList(Rational() for _ in range(layers))
         self.last = nn.Linear(width, outputs)
-        for linear in (self.first, *self.hidden, self.last):  # Glorot and zero biases, as the authors start
+        for linear in (self.first, *self.hidden, self.last):  # the authors draw Glorot's scale from a cut normal law
             nn.init.xavier_uniform_(linear.weight)
             nn.init.zeros_(linear.bias)
 
