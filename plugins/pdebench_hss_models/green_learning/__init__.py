@@ -13,8 +13,9 @@ NETWORK = {
     "small": {"layers": 4, "width": 64},
     "smoke": {"layers": 2, "width": 8},
 }
-# In 2D at scale small a step can't look at many pairs: a small network that sees four times as many of them, and a larger
-# rate, for the time of the one above; chosen on held-out training samples (benchmarks/green_learning_setting.py).
+# In 2D at scale small a step can't look at many pairs: a small network that sees four times as many of them, and a
+# larger rate, in about the time of the one above; chosen on held-out training samples
+# (benchmarks/green_learning_setting.py).
 SMALL_2D = {"layers": 3, "width": 24}
 SMALL_2D_RATE = 1e-2
 # Pairs of points that a training step may look at, by dimension; the paper looks at all of them.
