@@ -42,7 +42,8 @@ def count_fitted(module: Any) -> Count:
     if not hasattr(module, "fit"):
         return count_parameters(module)
     if hasattr(module, "coefficient_count"):
-        return Count(count := int(module.coefficient_count()), count)
+        stated = int(module.coefficient_count())
+        return Count(stated, stated)
     count = count_parameters(module)
     if count.numel or not isinstance(module, nn.Module):
         return count
