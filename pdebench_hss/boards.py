@@ -23,6 +23,7 @@ import pandas as pd
 from . import paper_tables, tables
 from .errors import StoreError
 from .files import replacing, write_text
+from .intervals import by_start
 from .published import published_tables
 from .records import OK, Record, Store
 from .statistics_page import statistics_page
@@ -59,9 +60,16 @@ def sorted_results(records: Iterable[Record]) -> pd.DataFrame:
 
 
 def sample_errors(store: Store, keys: Iterable[str]) -> dict[str, np.ndarray]:
-    """The error of each test sample, by the key of the trial; trials that left none are not in it."""
-    found = ((key, store.samples(key, "error_test_err")) for key in keys)
-    return {key: arrays["error_test_err"] for key, arrays in found if arrays}
+    """The errors of independent test samples, by the key of the trial; trials that left none are not in it.
+
+    Where several samples share a start, their mean counts as one (`intervals.by_start`).
+    """
+    found = ((key, store.samples(key, "error_test_err", "test_group")) for key in keys)
+    return {
+        key: by_start(arrays["error_test_err"], arrays.get("test_group"))
+        for key, arrays in found
+        if "error_test_err" in arrays
+    }
 
 
 def readme(records: list[Record], commands: list[str]) -> str:

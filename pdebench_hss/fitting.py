@@ -26,7 +26,7 @@ from .hashing import seed_from
 from .plugins import Registry, load_registry
 from .ranks import ALONE, ProcessGroup, Ranks, refusal
 from .records import DIVERGED, FAILED, OK, OUT_OF_MEMORY
-from .sizing import count_parameters
+from .sizing import count_fitted, count_parameters
 from .training import Diverged, Emit, Interrupted, Optimizer, TrainSet
 
 if TYPE_CHECKING:
@@ -111,6 +111,8 @@ def _run(trial: Trial, context: Context, registry: Registry, fitted: Fitted, emi
     start = time.perf_counter()
     normalizer = _fit(model, samples, trial, context, device, fitted, emit)
     fitted.seconds.setdefault("fit", time.perf_counter() - start)
+    if _is_closed_form(model):
+        fitted.parameters |= vars(count_fitted(model))
     if context.rank > 0:
         return  # the weights are the same everywhere: rank 0 predicts with them
 

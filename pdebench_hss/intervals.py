@@ -8,6 +8,9 @@ data: samples that are hard for one model are hard for the other, and pairing ta
 the mean is stretched by sqrt(N / chi2(N - 1)): a plain bootstrap of 16 samples is as much too narrow as a normal
 interval is narrower than Student's.
 
+Samples that share a start (a task's ``cases``: one random start, several parameters) are no independent draws, so what
+is resampled are starts: `by_start` averages the errors of each, and N counts starts.
+
 Seeds are few. Resampling three of them never leaves their range, which holds the true mean 3 times in 4 at best,
 whatever level was asked for. So the seeds' part of each draw is Student's: t with S - 1 degrees of freedom times the
 standard error of the S means. Two boards that share their seeds are paired by seed (same weights at the start).
@@ -44,7 +47,7 @@ class Errors:
     std       standard deviation of the seeds' errors; NaN if there is one seed
     n_seeds   how many seeds ended well
     by_seed   seed -> test error; empty if only mean and std are known
-    samples   seed -> error of each test sample, ``(N,)``; empty if they are not known
+    samples   seed -> error of each test sample, or of each start (`by_start`), ``(N,)``; empty if they are not known
     """
 
     mean: float
@@ -82,6 +85,16 @@ class Change:
     high: float
     p_value: float
     basis: str
+
+
+def by_start(errors: np.ndarray, group: np.ndarray | None) -> np.ndarray:
+    """Mean error of each start, ``(starts,)``; ``group[i]`` is the start of test sample i, None if all differ."""
+    if group is None:
+        return errors
+    if group.shape != errors.shape:
+        raise ValueError(f"{len(errors)} errors have the starts of {len(group)} samples")
+    _, places = np.unique(group, return_inverse=True)
+    return np.bincount(places, weights=errors) / np.bincount(places)
 
 
 def error_interval(errors: Errors, level: float = LEVEL) -> tuple[float, float]:

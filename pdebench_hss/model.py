@@ -5,7 +5,8 @@ The network itself is anything that ``build(task, **hparams)`` returns:
 * an ``nn.Module`` with ``forward(x)``, ``(batch, in_channels, *grid) -> (batch, out_channels, *grid)`` on
   normalised fields in float32. The core trains it.
 * the same with a method ``fit(train)``: it fits itself (closed form). ``train`` has ``inputs``, ``outputs`` (normalised
-  float64 tensors shaped like ``forward``'s), ``normalizer`` and ``task``.
+  float64 tensors shaped like ``forward``'s), ``normalizer`` and ``task``. It is counted after the fit: its parameters,
+  or its buffers if it has none, or what its method ``coefficient_count()`` returns.
 * the same with a method ``solve(inputs)``: it answers in physical units, numpy in and out, whole trajectories for
   rollout tasks, and is not trained (classical solvers).
 """

@@ -65,8 +65,9 @@ class Record:
     peak_memory  bytes beyond what the process held before the trial
     data         content hash, sizes, and what a sample cost to generate (seconds of one core; None if imported)
     provenance   versions, source commit, hardware, threads, device, times
-    samples      arrays: ``error_<metric>`` per test sample, ``curve_steps``, ``curve_losses``, and ``picture_*``
-                 of the best, median and worst test sample (see `pictures`)
+    samples      arrays: ``error_<metric>`` per test sample, ``test_group`` (which start each belongs to; only where
+                 several share one), ``curve_steps``, ``curve_losses``, and ``picture_*`` of the best, median and worst
+                 test sample (see `pictures`)
     """
 
     key: str

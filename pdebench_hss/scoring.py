@@ -80,4 +80,6 @@ def _score(trial: Trial, context: Context, registry: Registry, fitted: Fitted, s
     errors = sample_errors(prediction, test.outputs, task.spec.metric, task.mask)
     scores.metrics = {name: float(values.mean()) for name, values in errors.items()}
     scores.samples |= {f"error_{name}": values for name, values in errors.items()}
+    if (group := task.start_of(len(prediction))) is not None:
+        scores.samples["test_group"] = group
     scores.samples |= pictures(task, test.inputs, test.outputs, prediction, errors["test_err"])

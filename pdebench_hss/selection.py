@@ -122,6 +122,8 @@ def _like(value: Any, default: Any, where: str) -> Any:
     elif isinstance(default, float):
         fits = isinstance(value, (int, float)) and not isinstance(value, bool)
         value = float(value) if fits else value
+    elif isinstance(default, str) and isinstance(value, bool):
+        value, fits = str(value).lower(), True  # one of several words, true and false among them
     else:
         fits = isinstance(value, type(default))
     if isinstance(value, float) and not math.isfinite(value):

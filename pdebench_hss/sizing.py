@@ -33,6 +33,25 @@ def count_parameters(module: Any) -> Count:
     return Count(numel + sum(p.numel() for p in parameters if p.is_complex()), numel)
 
 
+def count_fitted(module: Any) -> Count:
+    """The numbers that a closed form holds once it is fitted: its size follows from the data, so not before.
+
+    A model that stores more than it chose states the number with a method ``coefficient_count() -> int`` (a matrix of
+    some rank kept as two factors, say). Otherwise its parameters count, or its floating-point buffers if it has none.
+    """
+    if not hasattr(module, "fit"):
+        return count_parameters(module)
+    if hasattr(module, "coefficient_count"):
+        stated = int(module.coefficient_count())
+        return Count(stated, stated)
+    count = count_parameters(module)
+    if count.numel or not isinstance(module, nn.Module):
+        return count
+    kept = [b for b in module.state_dict().values() if b.is_floating_point() or b.is_complex()]
+    numel = sum(b.numel() for b in kept)
+    return Count(numel + sum(b.numel() for b in kept if b.is_complex()), numel)
+
+
 def count_on_meta(spec: ModelSpec, task: TaskInfo, hparams: Mapping[str, Any]) -> Count:
     """The count of a model that is never allocated."""
     with torch.device("meta"):
@@ -48,7 +67,7 @@ def match_parameters(spec: ModelSpec, task: TaskInfo, hparams: Mapping[str, Any]
     knob = spec.size_knob
     if knob is None:
         if count_on_meta(spec, task, hparams).real == 0:
-            return dict(hparams)  # nothing to match: closed-form models have no parameters to speak of
+            return dict(hparams)  # nothing to match: the size of such a closed form follows from the data
         raise UsageError(f"--match-params: model {spec.name!r} declares no size_knob")
 
     counts: dict[int, int | None] = {}

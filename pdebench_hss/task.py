@@ -249,6 +249,12 @@ class TaskInfo:
     def domain(self) -> tuple[tuple[float, float], ...]:
         return self.spec.domain
 
+    def start_of(self, count: int) -> np.ndarray | None:
+        """Which start each of the first ``count`` samples of a split belongs to; None where each has its own."""
+        import numpy as np
+
+        return np.arange(count) // self.spec.cases if self.spec.cases > 1 else None
+
     @cached_property
     def coords(self) -> np.ndarray:
         """Coordinates of the grid points, ``(dim, *grid)``."""

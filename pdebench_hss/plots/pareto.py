@@ -31,8 +31,8 @@ FLOOR = 1e-6
 
 
 def draw(board: pd.DataFrame, cost: str, titles: Mapping[str, str]) -> Any:
-    points = pareto(board, cost)
-    points = points[(points[cost] > 0) & (points["test_err_mean"] > 0)]
+    # What costs nothing (a solver's parameters) has no place on a logarithmic axis and takes no part in the front.
+    points = pareto(board[(board[cost] > 0) & (board["test_err_mean"] > 0)], cost)
     if points.empty:
         raise UsageError(f"no row of the board has both an error and {cost}, so there is nothing to draw")
     models = list(dict.fromkeys(board["model"]))

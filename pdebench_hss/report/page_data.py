@@ -23,6 +23,7 @@ import pandas as pd
 
 from .. import __version__, tables
 from ..boards import sorted_results
+from ..intervals import by_start
 from ..paper_tables import CELL, has_rows, paper_table
 from ..published import model_titles, published_tables
 from ..records import Record, Store
@@ -47,18 +48,20 @@ class Board:
     records: list[Record]
     errors: Mapping[str, np.ndarray] = field(default_factory=dict)
     curves: Mapping[str, tuple[np.ndarray, np.ndarray]] = field(default_factory=dict)
+    starts: Mapping[str, np.ndarray] = field(default_factory=dict)  # of test samples, where several share one
 
 
 def read_board(store: Store, name: str) -> Board:
     """Read a directory of records; one that can't be read counts as missing (and is warned about)."""
     records = store.current()
-    names = ("error_test_err", "curve_steps", "curve_losses")
+    names = ("error_test_err", "test_group", "curve_steps", "curve_losses")
     arrays = {record.key: store.samples(record.key, *names) for record in records if record.status != "missing"}
     return Board(
         name,
         records,
         {key: found["error_test_err"] for key, found in arrays.items() if "error_test_err" in found},
         {key: (found["curve_steps"], found["curve_losses"]) for key, found in arrays.items() if "curve_steps" in found},
+        {key: found["test_group"] for key, found in arrays.items() if "test_group" in found},
     )
 
 
@@ -70,7 +73,8 @@ def page_data(boards: Sequence[Board]) -> dict[str, Any]:
     pools = Pools()
     for number, board in enumerate(boards):
         results = sorted_results(board.records)
-        table = tables.leaderboard(results, board.errors)
+        independent = {key: by_start(errors, board.starts.get(key)) for key, errors in board.errors.items()}
+        table = tables.leaderboard(results, independent)
         rows += _rows(number, results, table)
         papers += _papers(number, table)
         details |= {trial_id(number, record.key): _detail(record, board, pools) for record in board.records}

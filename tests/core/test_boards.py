@@ -14,6 +14,7 @@ from pdebench_hss.boards import readme, write_board
 from pdebench_hss.config import make_config
 from pdebench_hss.errors import StoreError
 from pdebench_hss.records import Store
+from pdebench_hss.report.page_data import page_data, read_board
 from pdebench_hss.tables import leaderboard, results
 
 
@@ -63,6 +64,21 @@ def test_the_interval_uses_the_errors_of_test_samples(store):
     assert (board["err_low"] < board["test_err_mean"]).all()
     assert (board["test_err_mean"] < board["err_high"]).all()
     assert not np.allclose(board["err_low"], without["err_low"])  # seeds alone say something else
+
+
+def test_the_interval_goes_by_start_where_samples_share_one(tmp_path):
+    """Two starts of six samples: twelve alike errors twice, and the scatter is that of two numbers."""
+    intervals = {}
+    for name, arrays in {"alone": {}, "shared": {"test_group": np.arange(12) // 6}}.items():
+        store = Store(tmp_path / name)
+        store.prepare()
+        record = make_record("net", error=0.15)
+        store.put(dataclasses.replace(record, samples={"error_test_err": np.repeat([0.1, 0.2], 6), **arrays}))
+        board, _ = write_board(store)
+        (shown,) = page_data([read_board(store, name)])["summary"]["rows"]
+        intervals[name] = (board["err_low"].item(), board["err_high"].item())
+        assert (shown["err_low"], shown["err_high"]) == pytest.approx(intervals[name], rel=1e-5)
+    assert intervals["shared"][0] < intervals["alone"][0] < 0.15 < intervals["alone"][1] < intervals["shared"][1]
 
 
 def test_the_readme_says_where_the_numbers_come_from(store):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from pdebench_hss.intervals import Errors, change_interval, error_interval
+from pdebench_hss.intervals import Errors, by_start, change_interval, error_interval
 
 TRIALS = 300
 EXPECTED, SPREAD = 0.95 * TRIALS, 3.5 * (0.95 * 0.05 * TRIALS) ** 0.5
@@ -146,3 +146,30 @@ def test_the_same_errors_give_the_same_interval_whatever_was_asked_before(random
     first = error_interval(errors_of(matrix))
     change_interval(errors_of(random.lognormal(0, 1, (2, 30))), errors_of(matrix))
     assert error_interval(errors_of(matrix)) == first
+
+
+# --- samples that share a start
+
+
+def test_samples_of_one_start_count_once():
+    group = np.array([0, 0, 0, 1, 1, 2])
+    assert by_start(np.array([1.0, 2.0, 3.0, 5.0, 7.0, 4.0]), group).tolist() == [2.0, 6.0, 4.0]
+    errors = np.array([1.0, 2.0])
+    assert by_start(errors, None) is errors
+    with pytest.raises(ValueError, match="2 errors have the starts of 6 samples"):
+        by_start(errors, group)
+
+
+def test_an_interval_by_start_is_right_at_its_level_where_one_by_sample_is_too_narrow():
+    """Eight starts of twelve samples each, whose errors differ between starts and hardly within one."""
+    random = np.random.default_rng(0)
+    covered = {"by start": 0, "by sample": 0}
+    group = np.repeat(np.arange(8), 12)
+    for _ in range(200):
+        starts = np.exp(0.5 * random.standard_normal(8))
+        errors = starts[group] * np.exp(0.05 * random.standard_normal(96))
+        for way, known in (("by start", by_start(errors, group)), ("by sample", errors)):
+            low, high = error_interval(Errors.of({0: errors.mean()}, {0: known}))
+            covered[way] += low <= np.exp(0.5 * 0.25) <= high
+    assert covered["by start"] >= 0.88 * 200
+    assert covered["by sample"] < 0.6 * 200

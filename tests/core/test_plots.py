@@ -338,6 +338,14 @@ def test_the_pareto_plot_marks_the_front_and_names_everybody():
     assert list(zip(front.get_xdata(), front.get_ydata())) == [(100.0, 0.2), (200.0, 0.1)]
 
 
+def test_the_front_is_among_the_models_that_have_the_cost():
+    """A solver without parameters is not drawn, and does not take the front away from those that are."""
+    solver = board_of({"solver": [1e-9, 1e-9, 1e-9]}).assign(params_real=0.0)
+    figure = pareto.draw(pd.concat([BOARD, solver], ignore_index=True), "params_real", TITLES)
+    (front,) = (line for line in figure.axes[2].get_lines() if line.get_drawstyle() == "steps-post")
+    assert list(zip(front.get_xdata(), front.get_ydata())) == [(100.0, 0.2), (200.0, 0.1)]
+
+
 def test_a_board_is_drawn_as_far_as_it_can_be(tmp_path):
     paths, complaints = draw_board(BOARD[BOARD["task"] == "task0"].assign(fit_flops=np.nan), TITLES, tmp_path, ["svg"])
     assert sorted(path.name for path in paths) == [

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 from paper_tasks import make_task, numel
 from pdebench_hss_models.green_learning import GREEN_LEARNING
 from pdebench_hss_models.green_learning import model as module
-from pdebench_hss_models.green_learning.model import cell_sizes
+from pdebench_hss_models.green_learning.quadrature import cell_sizes
 from pdebench_hss_models.green_learning.rational import Rational, RationalFunction
 
-from pdebench_hss import TaskInfo
+from pdebench_hss import TaskInfo, load_task, training
+from pdebench_hss.budget import parse_budget
 
 
 def build(task: TaskInfo, **changes):
@@ -181,6 +184,35 @@ def test_the_green_function_of_the_1d_poisson_problem_is_recovered():
         learned = model.green(model.points, model.points)[..., 0] / scale
     error = (learned - exact).norm() / exact.norm()
     assert error < 0.02
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["poisson_2d", "poisson_2d_grf"])
+def test_the_2d_setting_of_scale_small_trains(name):
+    """Three quarters of the training samples, the rest held out: clearly better than their mean, which a setting with
+    8 of 1,024 targets a step was not."""
+    data = load_task(name, scale="small")
+    recipe, pairs = data.task.size.recipe, training.prepare(data, torch.float32)
+    train, held = (
+        replace(pairs, inputs=pairs.inputs[s], outputs=pairs.outputs[s]) for s in (slice(384), slice(384, None))
+    )
+    torch.manual_seed(0)
+    model = build(data.task)
+    numbers = {"lr": recipe.lr, "lr_min": recipe.lr_min, "weight_decay": recipe.weight_decay}
+    optimizer = training.Optimizer(recipe.batch, **{**numbers, **GREEN_LEARNING.recipe_for(data.task)})
+    training.fit(
+        model, train, parse_budget(recipe.budget), optimizer, seed=0, device=torch.device("cpu"), flops_step=0.0
+    )
+    with torch.no_grad():
+        wrong = (model.eval()(held.inputs) - held.outputs).norm()
+    assert wrong < 0.8 * (held.outputs - train.outputs.mean(dim=0)).norm()
+
+
+def test_in_2d_at_scale_small_a_step_sees_32_targets_with_a_rate_of_its_own():
+    task = make_task("poisson_2d", (32, 32), "small")
+    assert GREEN_LEARNING.hparams_for(task) == {"layers": 3, "width": 24, "targets_per_step": 32}
+    assert GREEN_LEARNING.recipe_for(task) == {"lr": 1e-2}
+    assert GREEN_LEARNING.recipe_for(make_task("poisson_1d", (256,), "small")) == {}
 
 
 def test_a_sampled_step_costs_its_own_rows_alone():

@@ -16,8 +16,10 @@ from pdebench_hss_tasks.gray_scott.spectrum import resample
 from pdebench_hss_tasks.gray_scott.starts import FAMILIES, centre_and_width, start
 from scipy.integrate import solve_ivp
 
+import pdebench_hss as pb
 from pdebench_hss.data import Dataset, sample_seeds
 from pdebench_hss.plugins import load_registry
+from pdebench_hss.records import Store
 
 PAIRS = np.array(list(PATTERNS.values()))
 FEED, KILL = PAIRS.T
@@ -277,3 +279,11 @@ def test_the_specs_import_nothing_heavy():
     code = "import sys, pdebench_hss_tasks.gray_scott; print(*sys.modules)"
     answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert not {"numpy", "scipy", "torch", "h5py"} & set(answer.stdout.split())
+
+
+def test_a_record_names_the_start_of_each_test_sample(tmp_path):
+    """Twelve samples of one seed: six patterns from a start of each family. Intervals go by start."""
+    pb.run(models="mean", tasks="gray_scott_forward", scale="smoke", executor="inline", out=str(tmp_path))
+    store = Store(tmp_path)
+    (record,) = store.all()
+    assert store.samples(record.key, "test_group")["test_group"].tolist() == [0] * 12

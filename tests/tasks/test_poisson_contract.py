@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from pdebench_hss_tasks import helmholtz, poisson
+from pdebench_hss_tasks import advection_diffusion, helmholtz, poisson
 
 from pdebench_hss.data import sample_seeds
 from pdebench_hss.lazy import call_target
 from pdebench_hss.task import TaskSpec
 
-TASKS = {spec.name: spec for spec in [*poisson.pdebench_hss_tasks(), *helmholtz.pdebench_hss_tasks()]}
+TASKS = {spec.name: spec for room in (poisson, helmholtz, advection_diffusion) for spec in room.pdebench_hss_tasks()}
 every_task = pytest.mark.parametrize("spec", TASKS.values(), ids=TASKS)
 
 # Of f and u from seeds 100..103 at scale smoke: mean and standard deviation of f, the same of u, greatest |u|.
@@ -19,6 +19,7 @@ MOMENTS = {
     "poisson_1d": (0.0, 1.417114944, 0.0, 1.199614745e-02, 2.234745344e-02),
     "poisson_1d_neumann": (0.0, 1.417114944, 3.970106341e-03, 8.538846275e-02, 1.627816906e-01),
     "poisson_1d_grf": (1.961866923e-02, 1.105553143, -5.861701156e-04, 2.348385025e-02, 4.202974215e-02),
+    "advection_diffusion_1d": (1.961866923e-02, 1.105553143, -5.438219261e-05, 1.274732877e-02, 2.715986131e-02),
     "poisson_2d": (0.0, 1.554901825, 0.0, 5.106342650e-03, 1.620419301e-02),
     "poisson_2d_mixed": (0.0, 1.519925406, 0.0, 5.279436825e-03, 1.636518923e-02),
     "poisson_2d_lshape": (-1.168860595e-01, 1.341501924, -8.152163102e-04, 4.346432308e-03, 1.620419301e-02),
@@ -131,7 +132,7 @@ def test_coordinates_are_those_of_the_grid_points(spec: TaskSpec) -> None:
         np.testing.assert_array_equal(np.moveaxis(coords[axis], axis, 0).reshape(n, -1)[:, 0], np.arange(n) / n)
 
 
-@pytest.mark.parametrize("name", ["poisson_1d_grf", "poisson_2d_grf"])
+@pytest.mark.parametrize("name", ["poisson_1d_grf", "poisson_2d_grf", "advection_diffusion_1d"])
 @pytest.mark.parametrize("scale", ["smoke", "small", "paper"])
 def test_random_fields_have_more_modes_than_there_are_training_samples(name: str, scale: str) -> None:
     size = TASKS[name].scales[scale]
@@ -144,7 +145,7 @@ def test_a_linear_fit_of_few_samples_is_exact_on_the_papers_forcing(name: str, s
     assert linear_fit_error(TASKS[name], samples) < 1e-9
 
 
-@pytest.mark.parametrize("name", ["poisson_1d_grf", "poisson_2d_grf"])
+@pytest.mark.parametrize("name", ["poisson_1d_grf", "poisson_2d_grf", "advection_diffusion_1d"])
 def test_a_linear_fit_of_the_whole_training_set_is_not_exact_on_random_fields(name: str) -> None:
     assert linear_fit_error(TASKS[name], TASKS[name].scales["small"].train) > 5e-3
 

@@ -1,9 +1,10 @@
 """Baselines that need no gradient: what a trained model has to beat before its error means anything.
 
-mean            the average training output
-persistence     nothing changes (tasks that evolve a field)
-linear          the best linear map, in closed form
-coarse_solver   the task's own classical solver at lower resolution
+mean              the average training output
+persistence       nothing changes (tasks that evolve a field)
+linear            the best linear map, in closed form
+linear_symmetric  the best symmetric linear map, in closed form (one-channel linear tasks)
+coarse_solver     the task's own classical solver at lower resolution
 """
 
 from __future__ import annotations
@@ -15,6 +16,12 @@ from pdebench_hss import ModelSpec, TaskInfo, hookimpl
 
 def needs_evolution(task: TaskInfo) -> str | None:
     return None if task.evolves else "inputs and outputs are different fields"
+
+
+def needs_square_operator(task: TaskInfo) -> str | None:
+    if not task.linear:
+        return "needs a linear PDE"
+    return None if (task.in_channels, task.out_channels) == (1, 1) else "needs one input and one output channel"
 
 
 def needs_coarse_levels(task: TaskInfo) -> str | None:
@@ -63,6 +70,15 @@ LINEAR = ModelSpec(
     description="Minimum-norm least squares by truncated SVD; ridge by leave-one-out error on train.",
 )
 
+LINEAR_SYMMETRIC = ModelSpec(
+    name="linear_symmetric",
+    title="Linear, symmetric",
+    build="pdebench_hss_models.baselines.symmetric:LinearSymmetric",
+    supports=needs_square_operator,
+    training_free=True,
+    description="Minimum-norm least squares over symmetric matrices: assumes a self-adjoint operator and no structure.",
+)
+
 COARSE_SOLVER = ModelSpec(
     name="coarse_solver",
     title="Coarse solver",
@@ -76,4 +92,4 @@ COARSE_SOLVER = ModelSpec(
 
 @hookimpl
 def pdebench_hss_models() -> list[ModelSpec]:
-    return [MEAN, PERSISTENCE, LINEAR, COARSE_SOLVER]
+    return [MEAN, PERSISTENCE, LINEAR, LINEAR_SYMMETRIC, COARSE_SOLVER]

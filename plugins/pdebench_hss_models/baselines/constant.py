@@ -67,3 +67,6 @@ class Persistence(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         return x[:, : self.out_channels] * self.factor.to(x.dtype) + self.offset.to(x.dtype)
+
+    def coefficient_count(self) -> int:
+        return 0  # factor and offset undo the normalisation, which belongs to the core

@@ -55,6 +55,11 @@ class Linear(nn.Module):
         y = flat @ self.basis @ self.coefficients + self.zero_out  # (batch, q)
         return y.unflatten(1, self.shape_out).to(x.dtype)
 
+    def coefficient_count(self) -> int:
+        """Degrees of freedom of a p x q matrix of this rank, p q if it is full, and of the intercept."""
+        rank, p, q = self.basis.shape[1], len(self.zero_in), len(self.zero_out)
+        return rank * (p + q - rank) + (0 if self.through_zero else q)
+
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
         """The rank is known only after a fit: take the stored shapes (and order in memory, for the same rounding)."""
         for name in ("basis", "coefficients"):

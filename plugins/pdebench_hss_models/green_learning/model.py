@@ -3,8 +3,12 @@
     M(f)(x_i) = sum_j w_j G(x_i, y_j) f(y_j)
 
 G is a perceptron with ``layers`` hidden layers of ``width`` neurons, each with its own rational activation; it has
-in_channels * out_channels outputs; w_j is the size of the cell around y_j. The sum runs over the points inside the
-domain. G does not depend on f: it is evaluated once for the batch, and once for all between two steps of training.
+in_channels * out_channels outputs; w_j is the weight of y_j in the trapezoidal rule (`quadrature`). The sum runs over
+the points inside the domain. G does not depend on f: it is evaluated once for the batch, and once for all between two
+steps of training.
+
+The authors add a second network N(x), the homogeneous solution, for boundary values that are not zero. All tasks here
+have u = 0 for f = 0, so it is left out.
 
 With N points there are N^2 pairs (16.8 million for 64^2: 8 GiB for one hidden tensor of the paper's width), so rows of
 G (targets x_i) are computed in chunks, and chunks are computed again in the backward pass: gradients are exact
@@ -31,6 +35,7 @@ from torch.autograd.function import once_differentiable
 
 from pdebench_hss import TaskInfo
 
+from .quadrature import cell_sizes
 from .rational import Rational
 
 # Numbers in one hidden tensor of a chunk: few enough for a CPU's cache (benchmarks/green_learning_chunks.py), many
@@ -146,7 +151,7 @@ class GreenFunction(nn.Module):
         self.hidden = nn.ModuleList(nn.Linear(width, width) for _ in range(layers - 1))
         self.activations = nn.ModuleList(Rational() for _ in range(layers))
         self.last = nn.Linear(width, outputs)
-        for linear in (self.first, *self.hidden, self.last):  # Glorot and zero biases, as the authors start
+        for linear in (self.first, *self.hidden, self.last):  # the authors draw Glorot's scale from a cut normal law
             nn.init.xavier_uniform_(linear.weight)
             nn.init.zeros_(linear.bias)
 
@@ -158,17 +163,3 @@ class GreenFunction(nn.Module):
         for linear, activation in zip(self.hidden, self.activations[1:]):
             h = activation(linear(h))
         return self.last(h)  # (targets, sources, outputs)
-
-
-def cell_sizes(task: TaskInfo) -> np.ndarray:
-    """The size of each grid point's cell, shape ``grid``: halfway to its neighbours and up to the domain's end."""
-    sizes = np.ones(task.grid)
-    for axis, (low, high) in enumerate(task.domain):
-        x = np.moveaxis(task.coords[axis], axis, 0)
-        x = x.reshape(len(x), -1)[:, 0]  # (n,): the grid is a product of axes
-        if task.periodic:
-            widths = np.full(len(x), (high - low) / len(x))
-        else:
-            widths = np.diff(np.concatenate([[low], (x[1:] + x[:-1]) / 2, [high]]))
-        sizes *= widths.reshape(-1, *(1,) * (task.dim - axis - 1))
-    return sizes

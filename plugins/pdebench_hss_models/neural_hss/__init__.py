@@ -31,7 +31,9 @@ def pdebench_hss_models() -> list[ModelSpec]:
             supports=fit_supports,
             size_knob="rank",
             training_free=True,
-            description="One HSS matrix fitted to (input, output) pairs by alternating least squares.",
+            version="2",  # with the option symmetric
+            description="One HSS matrix fitted to (input, output) pairs by alternating least squares, from a start "
+            "that takes the operator to be self-adjoint, one that does not, or the better one on held-out samples.",
         ),
     ]
 

@@ -1,4 +1,4 @@
-"""`hss_fit`: an HSS matrix fitted to pairs (f_i, u_i) without gradients. What does the structure alone buy?
+"""`hss_fit`: an HSS matrix fitted to pairs (f_i, u_i) without gradients. What does the structure buy?
 
 Minimise  || A F - Y ||_F  over A in HSS(r), columns of F and Y being the samples. Two starts, both closed form:
 
@@ -10,9 +10,13 @@ Minimise  || A F - Y ||_F  over A in HSS(r), columns of F and Y being the sample
 2.  `compress`: the minimum-norm least-squares matrix, compressed. Needs about as many samples as points, or forcing
     from a small space, and asks nothing of A.
 
-`refine` then improves a start by alternating least squares over the factors. Least squares are cut off at small
-singular values, so that directions the data say nothing about get no weight (minimum norm). Which start, cut-off
-and refinement is kept is decided on a quarter of the training samples. Nothing is random.
+`refine` then improves a start by alternating least squares over the factors; it does not keep A symmetric. Least
+squares are cut off at small singular values, so that directions the data say nothing about get no weight (minimum
+norm).
+
+So with few samples the good start rests on two assumptions, the structure and self-adjointness. The option `symmetric`
+separates them: true takes the first start, false the second, auto both. Which start, cut-off and refinement is
+kept is decided on a quarter of the training samples. Nothing is random.
 """
 
 from __future__ import annotations
@@ -59,7 +63,7 @@ def compress(f: Tensor, y: Tensor, levels: int, rank: int, cutoff: float) -> Fac
     return from_dense(pseudo_solve(f, y, cutoff), levels, rank=rank)
 
 
-CANDIDATES = tuple(itertools.product((sketch, compress), CUTOFFS, (False, True)))  # the last: refined or not
+STARTS = {"true": (sketch,), "false": (compress,), "auto": (sketch, compress)}  # by the option `symmetric`
 
 
 def fit_candidate(candidate: tuple, f: Tensor, y: Tensor, levels: int, rank: int, sweeps: int) -> Factors:
@@ -69,17 +73,19 @@ def fit_candidate(candidate: tuple, f: Tensor, y: Tensor, levels: int, rank: int
     return refine(factors, f, y, sweeps, cutoff) if refined else factors
 
 
-def fit_pairs(f: Tensor, y: Tensor, levels: int, rank: int, sweeps: int) -> Factors:
+def fit_pairs(f: Tensor, y: Tensor, levels: int, rank: int, sweeps: int, symmetric: str = "auto") -> Factors:
     """The candidate that does best on samples it was not fitted to, fitted again to all of them."""
+    starts = STARTS[symmetric]
     held = torch.arange(f.shape[1]) % 4 == 3  # spread out: pairs of rollout tasks come ordered in time
     if not held.any():
-        return compress(f, y, levels, rank, CUTOFFS[0])
+        return starts[-1](f, y, levels, rank, CUTOFFS[0])
 
     def error(candidate: tuple) -> float:
         a = to_dense(fit_candidate(candidate, f[:, ~held], y[:, ~held], levels, rank, sweeps))
         return torch.linalg.vector_norm(a @ f[:, held] - y[:, held]).nan_to_num(torch.inf).item()
 
-    return fit_candidate(min(CANDIDATES, key=error), f, y, levels, rank, sweeps)
+    candidates = itertools.product(starts, CUTOFFS, (False, True))  # the last: refined or not
+    return fit_candidate(min(candidates, key=error), f, y, levels, rank, sweeps)
 
 
 def shorten(f: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
@@ -94,10 +100,12 @@ def shorten(f: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
 class HSSFit(nn.Module):
     """A linear 1D task's map as one HSS matrix that fits itself; float64."""
 
-    def __init__(self, task: TaskInfo, *, levels: int, rank: int, sweeps: int) -> None:
+    def __init__(self, task: TaskInfo, *, levels: int, rank: int, sweeps: int, symmetric: str = "auto") -> None:
         super().__init__()
+        if symmetric not in STARTS:
+            raise ValueError(f"hss_fit: symmetric={symmetric!r} is not one of true, false, auto")
         points = task.grid[0]
-        self.sweeps = sweeps
+        self.sweeps, self.symmetric = sweeps, symmetric
         self.matrix = HSSMatrix(points, points, levels, rank).double()
         for block in self.matrix.parameters():
             nn.init.zeros_(block)
@@ -112,7 +120,7 @@ class HSSFit(nn.Module):
         rows, columns = self.matrix.factors().shape
         f = F.pad((train.inputs.flatten(1) - self.zero_in).mT, (0, 0, 0, columns - train.inputs.shape[-1]))
         y = F.pad((train.outputs.flatten(1) - self.zero_out).mT, (0, 0, 0, rows - train.outputs.shape[-1]))
-        fitted = fit_pairs(f, y, self.matrix.levels, self.matrix.rank, self.sweeps)
+        fitted = fit_pairs(f, y, self.matrix.levels, self.matrix.rank, self.sweeps, self.symmetric)
         for name in ("D", "U", "V"):
             for block, values in zip(getattr(self.matrix, name), getattr(fitted, name)):
                 block.copy_(values.unsqueeze(0))

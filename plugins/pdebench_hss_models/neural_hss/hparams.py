@@ -33,6 +33,7 @@ POISSON_3D = {"levels": 2, "rank": 4, "outer_rank": 2, "layers": 1, "embed": 128
 PAPER = {
     "poisson_1d": POISSON_1D,
     "poisson_1d_grf": POISSON_1D,
+    "advection_diffusion_1d": POISSON_1D,
     "poisson_1d_neumann": NEUMANN,
     "heat_1d": HEAT,
     "burgers_1d": BURGERS,
@@ -87,7 +88,7 @@ def recipe(task: TaskInfo, scale: str) -> dict[str, float]:
 
 
 def fit_hparams(task: TaskInfo, scale: str) -> dict[str, Any]:
-    return {"levels": levels_for(task.grid[0], 8), "rank": 4, "sweeps": 5}
+    return {"levels": levels_for(task.grid[0], 8), "rank": 4, "sweeps": 5, "symmetric": "auto"}
 
 
 def fit_supports(task: TaskInfo) -> str | None:
