@@ -69,11 +69,15 @@ def fits_one_launch(terms: int, leaves: int, m_out: int, m_in: int, rank: int) -
 
 
 def strides(prefix: str, x: Tensor) -> dict[str, int]:
-    names = ("outer", "inner", "term", "point")
-    found = {f"{prefix}_{name}": stride for name, stride in zip(names, x.stride())}
+    """By name. Where an axis has one entry its stride is arbitrary: what is passed must not depend on the batch."""
+    outer, inner, term, point = x.stride()
     if x.shape[2] == 1:
-        found[f"{prefix}_term"] = 0  # one vector for all terms
-    return found
+        term = 0  # one vector for all terms
+    if x.shape[1] == 1 and point == 1:
+        inner = x.shape[2] * x.shape[3]  # a single row, as if others followed
+    if x.shape[0] == 1 and (x.shape[1] == 1 or outer == x.shape[1] * x.stride(1)):
+        outer = 0  # rows that are one axis, see `merge_rows`
+    return {f"{prefix}_outer": outer, f"{prefix}_inner": inner, f"{prefix}_term": term, f"{prefix}_point": point}
 
 
 def row_blocks(x: Tensor, rows: int) -> int:

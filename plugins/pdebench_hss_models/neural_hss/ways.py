@@ -60,7 +60,8 @@ def through_triton(z: Tensor, trees: Sequence[Factors], points: Sequence[int], s
         -1, grid[-1], 1, 1
     )  # (outer, d_j, terms, inner): what is left of the axis, the axis, and what is done
     for j in reversed(range(len(trees))):
-        x = F.pad(z.permute(0, 3, 2, 1), (0, trees[j].shape[1] - grid[j]))  # (outer, inner, terms, d_j)
+        x, padding = z.permute(0, 3, 2, 1), trees[j].shape[1] - grid[j]  # (outer, inner, terms, d_j)
+        x = F.pad(x, (0, padding)) if padding else x  # padding by nothing would copy the field
         y = apply_triton(*collapse(trees[j]), x, slope=slope if j == 0 else None, sum_terms=j == 0)
         y = y[..., : points[j]]
         if j == 0:
