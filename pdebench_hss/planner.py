@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from . import counting
 from .budget import parse_budget
 from .config import RunConfig
 from .data import Dataset
@@ -118,6 +119,7 @@ def _trials(
             equation=spec.title,
             metric=spec.metric,
             training_free=model.spec.training_free,
+            flops_rule=counting.RULE if str(budget).startswith("flops=") else 0,
         )
         yield trial, dataset, unsupported
 

@@ -182,7 +182,7 @@ def _count_flops(module: nn.Module, train: TrainSet, batch: int) -> float:
     x = train.inputs[:batch].to(device, copy=True)
     y = train.outputs[:batch].to(device)
     with torch.random.fork_rng(devices=range(torch.cuda.device_count())):
-        total = flops.count(lambda: nn.functional.mse_loss(module(x), y).backward())
+        total = flops.count_step(lambda: nn.functional.mse_loss(module(x), y).backward())
     module.zero_grad(set_to_none=True)
     for name, buffer in module.named_buffers():
         buffer.copy_(buffers[name])

@@ -13,6 +13,7 @@ from .expand import collapse
 from .factors import Factors
 
 WAYS = ("auto", "tree", "collapsed", "dense", "triton")
+COUNTED = "tree"  # Algorithm 1: the arithmetic that a FLOP budget is charged with, whichever way is executed
 
 
 def check_way(way: str) -> None:
