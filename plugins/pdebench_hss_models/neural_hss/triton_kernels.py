@@ -16,8 +16,8 @@ Weights are contiguous; `d_row`, `d_column` are swapped to read D^T, `c_row`, `c
 Capitals are compile-time constants. Sums over rows go to one buffer per split of the rows and are added afterwards:
 no atomics, so the same input gives the same bits.
 
-Sizes that follow the batch are not specialised (`ROWS_OF_THE_BATCH`): a last batch of another size, or one whose rows are
-a multiple of 16, runs the machine code that is there. Strides are: loads are wide only if the compiler knows them.
+Sizes that follow the batch are not specialised (`ROWS_OF_THE_BATCH`): a last batch of another size runs the machine
+code that is there. Strides are specialised: loads are wide only if the compiler knows them.
 
 Triton reads TRITON_INTERPRET when a kernel is decorated, that is when this module is imported.
 """
@@ -30,7 +30,7 @@ import triton.language as tl
 # Above it, LeakyReLU can be undone from its output. At or below it the pre-activation is computed again.
 SMALLEST_SLOPE = tl.constexpr(1e-6)
 
-# Arguments by name. `b_term` is a stride, but that of coefficients, which lie term after term: the number of rows times S.
+# Arguments by name. `b_term` is a stride, but of coefficients, which lie term after term: it is a multiple of the rows.
 ROWS_OF_THE_BATCH = ["inner", "total_rows", "blocks", "blocks_per_split", "b_term"]
 
 

@@ -116,7 +116,7 @@ class CollapsedHSS(torch.autograd.Function):
 
         y = empty_rows(x, 1 if sum_terms else D.shape[0], D.shape[1] * D.shape[2])
         z = empty_coefficients(x, U)
-        if launch.fits_one_launch(*D.shape, U.shape[-1]):
+        if launch.fits_one_launch(D, U):
             kept = z if any(ctx.needs_input_grad) else None
             launch.whole(x, V, C, U, D, bias, slope, y, kept, precision).run()
         else:
@@ -142,7 +142,7 @@ class CollapsedHSS(torch.autograd.Function):
             g, d_bias, d_slope = through_activation(D, U, C, V, x, bias, slope, w, y, gradient, precision)
 
         zeta, d_x = empty_coefficients(g, U), None
-        one_launch = need_x and launch.fits_one_launch(*D.shape, U.shape[-1])
+        one_launch = need_x and launch.fits_one_launch(D, U)
         if one_launch:
             d_x = torch.empty_like(x)
             launch.whole(g, U, C.mT, V, D.mT, None, None, d_x, zeta, precision).run()
