@@ -25,6 +25,11 @@ def machine_of(device: torch.device) -> Machine:
     return CPU if device.type == "cpu" else GPU
 
 
+def batches_terms(device: torch.device) -> bool:
+    """Whether all terms of a layer go into each product (`forest`), or one after the other (`modes`)."""
+    return device.type == "cuda"
+
+
 def cuts(way: str, axes: Sequence[Axis], device: torch.device) -> list[int]:
     """Where each axis' tree is cut."""
     if way == "auto":
