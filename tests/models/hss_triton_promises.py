@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import pytest
 import torch
-from pdebench_hss_models.neural_hss import triton_launch, triton_report
+from pdebench_hss_models.neural_hss import triton_launch, triton_probe, triton_report
 from pdebench_hss_models.neural_hss.layer import HSSLayer
 from pdebench_hss_models.neural_hss.triton_layer import apply_triton, merge_rows
 from torch import Tensor
@@ -291,3 +291,10 @@ def test_a_step_is_charged_with_the_flops_of_every_other_way(grid: tuple[int, ..
         charged[way], executed[way] = flops.count_step(step), flops.count(step)
     assert charged["triton"] == charged["collapsed"] > 0
     assert executed["triton"] < executed["collapsed"]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_the_try_before_first_use_passes_and_would_notice(monkeypatch: pytest.MonkeyPatch, dtype: torch.dtype) -> None:
+    assert triton_probe.try_kernels(torch.device("cpu"), dtype) < (1e-5 if dtype == torch.float32 else 1e-12)
+    monkeypatch.setattr(triton_launch.Launch, "run", lambda self: None)  # kernels that do nothing
+    assert not triton_probe.try_kernels(torch.device("cpu"), dtype) < 1e-4

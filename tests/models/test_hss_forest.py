@@ -1,4 +1,4 @@
-"""All terms of a layer in each product, for a GPU: the same map as term by term, in as many products as one term has."""
+"""All terms of a layer in each product, for a GPU: the map of `modes`, in as many products as one term has."""
 
 from __future__ import annotations
 

@@ -25,6 +25,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from . import triton_probe
+
 PRECISIONS = ("ieee", "tf32x3", "tf32")
 
 
@@ -39,9 +41,9 @@ def available(device: torch.device, dtype: torch.dtype) -> str | None:
     if device.type != "cuda" or torch.version.cuda is None:
         return f"the Triton kernels need an NVIDIA GPU, and the tensors are on {device.type!r}"
     major, minor = torch.cuda.get_device_capability(device)
-    if major < 8:
-        return f"the Triton kernels are built for compute capability 8.0 and newer, and this GPU has {major}.{minor}"
-    return None
+    if (major, minor) < (7, 5):
+        return f"the Triton kernels are built for compute capability 7.5 and newer, and this GPU has {major}.{minor}"
+    return triton_probe.refusal(device, dtype)
 
 
 def apply_triton(

@@ -1,13 +1,19 @@
-"""How an HSS map is applied: the forms of `cost` by name, `triton` on a GPU, or whatever is cheapest."""
+"""How an HSS map is applied: the forms of `cost` by name, `triton` on a GPU, or whatever is cheapest.
+
+On a GPU that was never measured `auto` does not take the Triton kernels, see `measured`.
+"""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
+from functools import lru_cache
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from . import measured
 from .cost import CPU, GPU, Axis, Machine, best_cut
 from .expand import collapse
 from .factors import Factors
@@ -22,7 +28,20 @@ def check_way(way: str) -> None:
 
 
 def machine_of(device: torch.device) -> Machine:
-    return CPU if device.type == "cpu" else GPU
+    if device.type == "cpu":
+        return CPU
+    found = measured_of(device)
+    return GPU if found is None else found.torch
+
+
+def measured_of(device: torch.device) -> measured.Measured | None:
+    """The constants of this GPU, if doctor measured it."""
+    return measured.of(gpu_name(device)) if device.type == "cuda" else None
+
+
+@lru_cache
+def gpu_name(device: torch.device) -> str:
+    return torch.cuda.get_device_name(device)
 
 
 def batches_terms(device: torch.device) -> bool:
@@ -47,14 +66,23 @@ def no_triton(axes: Sequence[Axis], device: torch.device, dtype: torch.dtype) ->
 
 
 def pick_triton(way: str, axes: Sequence[Axis], device: torch.device, dtype: torch.dtype) -> bool:
-    """Whether the kernels do it: if forced (an error if they can't), or on a GPU where collapsing is cheapest."""
+    """Whether the kernels do it: if asked for (an error if they can't), or where they were measured to be faster."""
     if way == "triton":
         if reason := no_triton(axes, device, dtype):
             raise RuntimeError(reason)
         return True
-    if way != "auto" or device.type != "cuda" or no_triton(axes, device, dtype):
+    found = measured_of(device) if way == "auto" else None
+    if found is None or not found.prefers_triton(axes):
         return False
-    return all(cut == 1 for cut in cuts(way, axes, device))
+    if reason := no_triton(axes, device, dtype):
+        warn_once(f"way 'auto' goes without the Triton kernels, which were faster when measured: {reason}")
+        return False
+    return True
+
+
+@lru_cache
+def warn_once(text: str) -> None:
+    warnings.warn(text, stacklevel=2)
 
 
 def through_triton(z: Tensor, trees: Sequence[Factors], points: Sequence[int], slope: Tensor | None) -> Tensor:
