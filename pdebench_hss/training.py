@@ -22,7 +22,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from . import checkpoints, flops
+from . import checkpoints, flops, warmup
 from .budget import Budget, Spent
 from .data import TaskData
 from .hashing import seed_from
@@ -226,6 +226,7 @@ def fit(
         if stored is not None and checkpoints.restore(checkpoint, stored, module, adamw):
             state = Run(Spent(**stored["spent"]), Curve(**stored["curve"]))
     total = budget.steps(len(train), order.batch, flops_step)
+    warmup.warm_up(module, inputs, outputs, loss_of, warmup.batch_sizes(len(train), order.batch, ranks.size), device)
     spent, shared = state.spent, ranks.wrap(module.train())
     clock = last_saved = last_emitted = time.perf_counter()
     interval = checkpoint_seconds
