@@ -96,12 +96,16 @@ def write(gpu: str, found: Measured) -> Path:
         gpus = json.loads(path.read_text(encoding="utf-8"))["gpus"]
     except (OSError, ValueError, KeyError, TypeError):
         gpus = {}
-    gpus[gpu] = {"versions": versions(), **asdict(found)}
+    gpus[gpu] = {"versions": versions(), **as_dict(found)}
     path.parent.mkdir(parents=True, exist_ok=True)
     with replacing(path) as temporary:
         temporary.write_text(json.dumps({"format": FORMAT, "gpus": gpus}, indent=1), encoding="utf-8")
     _read.cache_clear()
     return path
+
+
+def as_dict(found: Measured) -> dict[str, Any]:
+    return asdict(found)
 
 
 @dataclass(frozen=True)

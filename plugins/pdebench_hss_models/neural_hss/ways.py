@@ -39,6 +39,14 @@ def measured_of(device: torch.device) -> measured.Measured | None:
     return measured.of(gpu_name(device)) if device.type == "cuda" else None
 
 
+def way_taken(axis: Axis, found: measured.Measured) -> str:
+    """What `auto` takes for one axis on a GPU with these constants."""
+    if found.prefers_triton([axis]):
+        return "triton"
+    cut = best_cut(axis, found.torch)
+    return {axis.levels: "tree", 1: "collapsed", 0: "dense"}.get(cut, f"cut {cut}")
+
+
 @lru_cache
 def gpu_name(device: torch.device) -> str:
     return torch.cuda.get_device_name(device)
