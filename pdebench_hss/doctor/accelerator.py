@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -17,10 +18,10 @@ def is_gpu(device: str) -> bool:
 
 def why_not(device: str) -> str | None:
     """Why the checks can't run on this device, or None."""
-    if not is_gpu(device):
-        return (
-            None if device == "cpu" else "the checks are for NVIDIA GPUs (--device cuda); --device cpu rehearses them"
-        )
+    if device == "cpu":
+        return None
+    if not re.fullmatch(r"cuda(:\d+)?", device):
+        return "not a device for the checks, which are for NVIDIA GPUs: cuda or cuda:N; --device cpu rehearses them"
     if not torch.backends.cuda.is_built():
         return f"torch {torch.__version__} is built without CUDA: install a build with it (pytorch.org, Get started)"
     if not torch.cuda.is_available():

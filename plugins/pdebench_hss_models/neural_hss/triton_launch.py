@@ -53,12 +53,12 @@ class Launch:
 
 
 def tiles(dtype: torch.dtype, precision: str) -> Tiles:
-    """Tiles that compile without spilling from sm_75 to sm_120 (see `triton_report`); not tuned for speed on a GPU."""
-    if dtype == torch.float64:
-        return Tiles(rows=32, points=32, depth=16)
+    """Tiles that compile without spilling, tf32 on the newest aside (`triton_report`); not tuned for speed on a GPU."""
+    if dtype == torch.float64:  # tensor cores on sm_80 and sm_90 alone: as below
+        return Tiles(rows=32, points=32, depth=16, warps=8)
     if precision == "ieee":  # no tensor cores: operands live in registers, which twice the threads share out
         return Tiles(rows=32, points=64, depth=16, warps=8)
-    if precision == "tf32x3":  # with loads of the next tile under way, sm_120 runs out of registers
+    if precision == "tf32x3":  # with loads of the next tile under way, sm_120 runs out of registers sooner
         return Tiles(rows=64, points=64, depth=16, stages=1)
     return Tiles(rows=64, points=64, depth=32)
 
@@ -159,7 +159,7 @@ def whole(
             **{"ROWS": 32, "COLUMNS": padded(m_out, tile.points), "DEPTH": padded(m_in, tile.depth)},
             **{"SIZE": padded(leaves * rank, MOST_COEFFICIENTS[x.dtype]), "PRECISION": precision},
         },
-        max(8, tile.warps) if x.dtype == torch.float64 else tile.warps,  # without float64 tensor cores: registers
+        tile.warps,
         tile.stages,
     )
 
