@@ -125,7 +125,7 @@ def prepare(spec: ModelSpec, task: TaskInfo, hparams: dict, row: dict[str, Any],
     if batch < row["batch_asked"]:
         row["reason"] = f"batch {batch} instead of {row['batch_asked']}: {limit:.0f} s and {room / 2**30:.0f} GB a step"
     row["batch"] = batch
-    row["flops_step"] = flops.count(found.step)
+    row["flops_step"] = flops.count_step(found.step)
     row["peak_memory_mb"] = round(memory_of(found.step) / 2**20, 1)
     return found
 

@@ -61,11 +61,11 @@ def step_flops(spec: Any, task: Any, hparams: Mapping[str, Any], batch: int) -> 
     """FLOPs of one training step; 0 for models that fit themselves."""
     import torch
 
-    from .flops import count
+    from .flops import count_step
 
     with torch.device("meta"):
         model = spec.make(task, hparams)
         if hasattr(model, "fit") or hasattr(model, "solve"):
             return 0.0
         x = torch.empty(batch, task.in_channels, *task.grid)
-        return count(lambda: model(x).square().mean().backward())
+        return count_step(lambda: model(x).square().mean().backward())

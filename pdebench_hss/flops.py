@@ -3,7 +3,9 @@
 torch counts matrix products and convolutions. Three corrections matter for neural operators: FFTs aren't counted at all
 (here: 5 N log2 N real operations per complex transform of N points, half of it for real data), a product of complex
 matrices is counted like a real one (it takes four real products), and one that is added to a matrix in place is not
-counted. Pointwise work is left out, as is customary.
+counted. Pointwise work is left out, as is customary. What is computed twice to save memory is counted twice.
+
+`count` counts what is executed; `count_step` what a training step is charged with (see `counting`).
 """
 
 from __future__ import annotations
@@ -15,6 +17,8 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode, flop_registry
+
+from .counting import as_counted
 
 aten = torch.ops.aten
 
@@ -67,7 +71,13 @@ FORMULAS = {
 
 
 def count(function: Callable[[], Any]) -> float:
-    """FLOPs of one call."""
+    """FLOPs of one call, as it is executed."""
     with FlopCounterMode(display=False, custom_mapping=FORMULAS) as counter:
         function()
     return float(counter.get_total_flops())
+
+
+def count_step(function: Callable[[], Any]) -> float:
+    """FLOPs of one call, every layer in the form that it is counted in."""
+    with as_counted():
+        return count(function)

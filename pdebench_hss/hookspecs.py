@@ -1,4 +1,4 @@
-"""The plugin contract: six hooks, all optional.
+"""The plugin contract: seven hooks, all optional.
 
 A plugin is a module (or object) named by an entry point of group ``pdebench_hss``. It must be cheap to
 import: no torch, no scipy. What is heavy is named by a ``"package.module:attribute"`` string and imported
@@ -45,6 +45,11 @@ def pdebench_hss_executors() -> dict[str, str]:  # type: ignore[empty-body]
 @hookspec
 def pdebench_hss_benches() -> dict[str, str]:  # type: ignore[empty-body]
     """Benchmarks of time and memory by name, each as ``"module:function"``; see ``pdebench_hss.bench``."""
+
+
+@hookspec
+def pdebench_hss_device_checks() -> dict[str, str]:  # type: ignore[empty-body]
+    """Checks for ``doctor --device`` by name, each as ``"module:function"``; see ``pdebench_hss.doctor``."""
 
 
 @hookspec

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from . import counting
 from .budget import parse_budget
 from .config import RunConfig
 from .data import Dataset, find_source
@@ -127,6 +128,7 @@ def _trials(
             equation=spec.title,
             metric=spec.metric,
             training_free=model.spec.training_free,
+            flops_rule=counting.RULE if str(budget).startswith("flops=") else 0,
         )
         yield trial, dataset, unsupported
 

@@ -73,6 +73,7 @@ class Registry:
     executors: dict[str, Registered[str]] = field(default_factory=dict)
     benches: dict[str, Registered[str]] = field(default_factory=dict)
     studies: dict[str, Registered[Study]] = field(default_factory=dict)
+    device_checks: dict[str, Registered[str]] = field(default_factory=dict)
     plugins: list[Origin] = field(default_factory=list)
     broken: list[BrokenPlugin] = field(default_factory=list)
     manager: pluggy.PluginManager = field(default_factory=lambda: pluggy.PluginManager(GROUP))
@@ -160,6 +161,7 @@ def _load(registry: Registry, origin: Origin, load: Callable[[], Any]) -> None:
         }
         executors = _hook(registry, plugin, "pdebench_hss_executors") or {}
         benches = _hook(registry, plugin, "pdebench_hss_benches") or {}
+        device_checks = _hook(registry, plugin, "pdebench_hss_device_checks") or {}
     except Exception as error:
         if registry.manager.is_registered(plugin):
             registry.manager.unregister(plugin)
@@ -176,6 +178,8 @@ def _load(registry: Registry, origin: Origin, load: Callable[[], Any]) -> None:
         _add(registry.executors, "executor", executor_name, reference, origin)
     for bench_name, reference in benches.items():
         _add(registry.benches, "bench", bench_name, reference, origin)
+    for check_name, reference in device_checks.items():
+        _add(registry.device_checks, "device check", check_name, reference, origin)
 
 
 def _add(table: dict[str, Registered[Any]], kind: str, name: str, spec: Any, origin: Origin) -> None:

@@ -22,7 +22,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from . import checkpoints, flops
+from . import checkpoints, flops, warmup
 from .budget import Budget, Spent
 from .hashing import seed_from
 from .normalization import Normalizer, fit_affine
@@ -185,7 +185,7 @@ def _count_flops(module: nn.Module, train: TrainSet, batch: int) -> float:
     x = train.inputs[:batch].to(device, copy=True)
     y = train.outputs[:batch].to(device)
     with torch.random.fork_rng(devices=range(torch.cuda.device_count())):
-        total = flops.count(lambda: nn.functional.mse_loss(module(x), y).backward())
+        total = flops.count_step(lambda: nn.functional.mse_loss(module(x), y).backward())
     module.zero_grad(set_to_none=True)
     for name, buffer in module.named_buffers():
         buffer.copy_(buffers[name])
@@ -229,6 +229,7 @@ def fit(
         if stored is not None and checkpoints.restore(checkpoint, stored, module, adamw):
             state = Run(Spent(**stored["spent"]), Curve(**stored["curve"]))
     total = budget.steps(len(train), order.batch, flops_step)
+    warmup.warm_up(module, inputs, outputs, loss_of, warmup.batch_sizes(len(train), order.batch, ranks.size), device)
     spent, shared = state.spent, ranks.wrap(module.train())
     clock = last_saved = last_emitted = time.perf_counter()
     interval = checkpoint_seconds

@@ -26,6 +26,8 @@ from .training import Emit
 
 # Fields for readers. They are spelling, not substance: what they say is in the other fields.
 DESCRIPTIVE = ("model_label", "task_label", "equation", "metric", "training_free")
+# Fields that came later, with the value that stands for what was before them: it changes no key.
+LATER = {"flops_rule": 0}
 
 
 @dataclass(frozen=True)
@@ -55,10 +57,11 @@ class Trial:
     equation: str = ""
     metric: str = ""
     training_free: bool = False
+    flops_rule: int = 0  # `counting.RULE` where the budget counts FLOPs, else 0: there it changes no result
 
     @cached_property
     def key(self) -> str:
-        content = {k: v for k, v in self.to_dict().items() if k not in DESCRIPTIVE}
+        content = {k: v for k, v in self.to_dict().items() if k not in DESCRIPTIVE and LATER.get(k, ...) != v}
         return digest(content)[:24]
 
     @property

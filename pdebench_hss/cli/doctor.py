@@ -3,14 +3,30 @@
 from __future__ import annotations
 
 import shutil
+from pathlib import Path
+from typing import Annotated
 
 import typer
 
 from .output import Format, FormatOption, print_rows
 
 
-def doctor(form: FormatOption = Format.table) -> None:
-    """Check versions, devices, cache and plugins; exit 1 if something needs attention."""
+def doctor(
+    form: FormatOption = Format.table,
+    device: Annotated[
+        str, typer.Option(metavar="cuda|cuda:N|cpu", help="Try everything that a trial needs on this device.")
+    ] = "",
+    out: Annotated[
+        Path | None, typer.Option(help="With --device: the report to send in.  [default: doctor-DEVICE.json]")
+    ] = None,
+) -> None:
+    """Check versions, devices, cache and plugins; exit 1 if something needs attention.
+
+    With --device, twelve checks run on that device instead, as trials would: docs/gpu.md. Minutes on a GPU.
+    """
+    if device:
+        examine_device(device, out or Path(f"doctor-{device.replace(':', '')}.json"))
+        return
     import torch
 
     from .. import machine
@@ -49,4 +65,26 @@ def doctor(form: FormatOption = Format.table) -> None:
         report(f"plugin {broken.origin.entry_point}", str(broken.origin), fix)
     print_rows(rows, ["what", "value", "status"], form)
     if any(row["status"] != "ok" for row in rows):
+        raise typer.Exit(1)
+
+
+def examine_device(device: str, out: Path) -> None:
+    """The checks of `pdebench_hss.doctor`, a line each, and one JSON."""
+    from ..config import available_cores
+    from ..data import data_dir
+    from ..doctor import accelerator, report
+    from ..errors import UsageError
+    from ..files import check_writable
+    from ..plugins import load_registry
+
+    if reason := accelerator.why_not(device):
+        raise UsageError(f"--device {device}: {reason}")
+    check_writable(out.absolute().parent)
+    check_writable(data_dir())
+    found = report.examine(report.all_checks(load_registry()), device, threads=available_cores())
+    report.write(found, out)
+    if found["failed"]:
+        print(f"{len(found['failed'])} of {len(found['checks'])} checks failed: {', '.join(found['failed'])}")
+    print(f"Report: {out}. docs/gpu.md tells what is in it and where to send it.")
+    if found["failed"]:
         raise typer.Exit(1)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from pathlib import Path
 
 import pytest
 from torch import nn
 
-from pdebench_hss import ModelSpec, Recipe, Scale, TaskInfo, TaskSpec, planner
+from pdebench_hss import ModelSpec, Recipe, Scale, TaskInfo, TaskSpec, counting, planner
 from pdebench_hss.config import make_config
 from pdebench_hss.errors import PdebenchError, PluginError, UsageError
 from pdebench_hss.planner import CACHED, RETRY, RUN, SKIP, Plan, make_plan, resolve_device
@@ -300,6 +301,21 @@ def test_a_new_version_of_a_plugin_a_model_or_the_data_means_new_trials(store):
 @pytest.mark.parametrize("change", [{"normalization": "std"}, {"metric": "trajectory_l2"}, {"boundary": "neumann"}])
 def test_a_task_declared_differently_means_new_trials(store, change):
     assert key(store, make_model(), make_task(**change)) != key(store)
+
+
+def test_a_new_rule_for_counting_flops_means_new_trials_where_the_budget_counts_them(store, monkeypatch):
+    before = {budget: key(store, budget=budget) for budget in ("flops=1e9", "steps=5", "seconds=1", "epochs=1")}
+    monkeypatch.setattr(counting, "RULE", counting.RULE + 1)
+    changed = [budget for budget, old in before.items() if key(store, budget=budget) != old]
+    assert changed == ["flops=1e9"]
+
+
+def test_keys_of_the_committed_boards_are_those_of_their_trials():
+    """Fields that came later change no key of a record that was made before them."""
+    board = Path(__file__).parents[2] / "leaderboards"
+    found = [json.loads(path.read_text()) for path in sorted(board.glob("*/records/*.json"))[::50]]
+    assert len(found) > 20
+    assert all(Trial.from_dict(record["trial"]).key == record["key"] for record in found)
 
 
 def test_adding_a_model_or_a_task_changes_nothing_for_the_others(store):

@@ -11,9 +11,12 @@ from dataclasses import dataclass
 
 import pytest
 import torch
-from pdebench_hss_models.neural_hss import triton_launch, triton_report
+from pdebench_hss_models.neural_hss import triton_launch, triton_probe, triton_report
+from pdebench_hss_models.neural_hss.layer import HSSLayer
 from pdebench_hss_models.neural_hss.triton_layer import apply_triton, merge_rows
 from torch import Tensor
+
+from pdebench_hss import flops
 
 
 @dataclass(frozen=True)
@@ -273,3 +276,25 @@ def test_the_report_refuses_kernels_that_are_not_compiled(capsys: pytest.Capture
 def test_mistakes_are_named(change: dict[str, object], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         apply_triton(**{**ONE_LAUNCH.tensors(), **change})
+
+
+@pytest.mark.parametrize(("grid", "terms"), [((16,), 1), ((8, 12), 2)])
+def test_a_step_is_charged_with_the_flops_of_every_other_way(grid: tuple[int, ...], terms: int) -> None:
+    """torch's counter does not see the kernels: by itself it would find a step nearly free of charge."""
+    charged, executed = {}, {}
+    for way in ("triton", "collapsed"):
+        layer = HSSLayer(grid, levels=1, rank=2, outer_rank=terms, way=way)
+
+        def step(layer: HSSLayer = layer) -> None:
+            layer(torch.ones(4, *grid)).sum().backward()
+
+        charged[way], executed[way] = flops.count_step(step), flops.count(step)
+    assert charged["triton"] == charged["collapsed"] > 0
+    assert executed["triton"] < executed["collapsed"]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_the_try_before_first_use_passes_and_would_notice(monkeypatch: pytest.MonkeyPatch, dtype: torch.dtype) -> None:
+    assert triton_probe.try_kernels(torch.device("cpu"), dtype) < (1e-5 if dtype == torch.float32 else 1e-12)
+    monkeypatch.setattr(triton_launch.Launch, "run", lambda self: None)  # kernels that do nothing
+    assert not triton_probe.try_kernels(torch.device("cpu"), dtype) < 1e-4

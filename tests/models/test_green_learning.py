@@ -143,6 +143,32 @@ def test_predictions_evaluate_the_kernel_once_and_again_after_a_change():
         assert len(calls) == 3
 
 
+@pytest.mark.parametrize("mode", ["train", "eval"])
+def test_a_prediction_after_fused_steps_is_another(mode):
+    """Fused AdamW changes parameters without raising their version."""
+    torch.manual_seed(0)
+    model = getattr(build(make_task(grid=(12,)), targets_per_step=12), mode)()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2, fused=True)
+    f = torch.randn(4, 1, 12)
+
+    def predict():
+        with torch.no_grad():
+            return model(f)
+
+    first = predict()
+    for _ in range(5):
+        gradients(model, f)
+        optimizer.step()
+    trained = predict()
+    assert not torch.equal(trained, first)
+    gradients(model, f)
+    predict()  # between the gradient and the step
+    optimizer.step()
+    last = predict()
+    assert not torch.equal(last, trained)
+    assert torch.allclose(last, model(f).detach(), rtol=1e-5, atol=1e-7)
+
+
 def test_a_prediction_after_sampled_training_uses_fresh_rows_everywhere():
     torch.manual_seed(0)
     model = build(make_task(grid=(12,)), targets_per_step=2)

@@ -226,3 +226,18 @@ def test_the_road_to_the_kernels_is_the_same_map(monkeypatch, out, inn, terms) -
     z, slope = torch.randn(3, *inn, dtype=torch.float64), torch.tensor([0.3], dtype=torch.float64)
     expected = torch.nn.functional.leaky_relu(reference(z, layer), 0.3)
     torch.testing.assert_close(layer(z, slope), expected, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize(("points", "copied"), [(16, False), (15, True)])
+def test_the_road_to_the_kernels_copies_a_field_only_where_leaves_are_padded(monkeypatch, points, copied) -> None:
+    seen = []
+
+    def taken(D, U, C, V, x, bias=None, slope=None, sum_terms=False):  # type: ignore[no-untyped-def]
+        seen.append(x)
+        return x.sum(-2) if sum_terms else x
+
+    monkeypatch.setattr(triton_layer, "available", lambda device, dtype: None)
+    monkeypatch.setattr(triton_layer, "apply_triton", taken)
+    z = torch.randn(3, 16, points)
+    HSSMap((16, points), (16, points), levels=2, rank=2, way="triton")(z)
+    assert (seen[0].untyped_storage().data_ptr() != z.untyped_storage().data_ptr()) == copied

@@ -63,7 +63,7 @@ class GreenLearning(nn.Module):
         self.green = GreenFunction(task.dim, layers, width, self.channels[0] * self.channels[1])
         self.targets_per_step = min(targets_per_step, len(inside))
         self._rows: Tensor | None = None  # G at all pairs, (N, N, out * in)
-        self._rows_of: tuple = ()  # the parameters they were all computed with
+        self._rows_of: Tensor | None = None  # the parameters they were all computed with
 
     def forward(self, f: Tensor) -> Tensor:
         weighted = f.flatten(2)[..., self.inside] * self.cells  # (batch, in, N)
@@ -90,9 +90,12 @@ class GreenLearning(nn.Module):
         return zip(self.points.split(count), *(field.split(count, dim=2) for field in fields))
 
     def _current_rows(self) -> Tensor:
-        """G at all pairs for the parameters as they are, computed again only when they have changed."""
-        now = tuple((p.data_ptr(), p._version, p.dtype, p.device) for p in self.parameters())
-        if self._rows is None or self._rows_of != now:
+        """G at all pairs for the parameters as they are, computed again only when they have changed.
+
+        Their values are compared: fused optimisers change a tensor without raising its version.
+        """
+        now = torch.cat([p.detach().flatten() for p in self.parameters()])
+        if self._rows is None or not _same(self._rows_of, now):
             with torch.inference_mode(False), torch.no_grad():
                 self._rows = torch.cat([self.green(targets, self.points) for (targets,) in self.chunks()])
             self._rows_of = now
@@ -106,11 +109,15 @@ class GreenLearning(nn.Module):
         drawn = torch.randperm(count, device=self.points.device)[: self.targets_per_step]
         fresh = self.green(self.points[drawn], self.points)  # (targets, N, out * in)
         self._rows[drawn] = fresh.detach()
-        self._rows_of = ()
+        self._rows_of = None
         boosted = fresh * (count / len(drawn))
         fresh = boosted + (fresh - boosted).detach()  # the value of fresh, count / targets times its gradient
         u = self._integrate(self._rows, weighted)  # (batch, out, N)
         return u.index_copy(2, drawn, self._integrate(fresh, weighted))
+
+
+def _same(a: Tensor | None, b: Tensor) -> bool:
+    return a is not None and (a.dtype, a.device) == (b.dtype, b.device) and torch.equal(a, b)
 
 
 class ByChunks(torch.autograd.Function):

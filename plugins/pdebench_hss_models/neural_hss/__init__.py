@@ -39,5 +39,11 @@ def pdebench_hss_models() -> list[ModelSpec]:
 
 
 @hookimpl
+def pdebench_hss_device_checks() -> dict[str, str]:
+    checks = "pdebench_hss_models.neural_hss.device_checks"
+    return {"triton kernels": f"{checks}:kernels", "timing": f"{checks}:timing"}
+
+
+@hookimpl
 def pdebench_hss_benches() -> dict[str, str]:
     return {"layers": "pdebench_hss_models.neural_hss.bench:bench_layers"}

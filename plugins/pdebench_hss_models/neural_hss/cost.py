@@ -14,7 +14,8 @@ The model lists the matrix products that forward and backward pass do at a cut a
 for b products of (i x k) with (k x j): small sides waste the hardware, which the brackets say, and data that one of the
 b products can't keep in the cache of a core come from further away. The numbers of the CPU were fitted to measured
 steps at every cut on two cores; only their ratios matter. They do not depend on the number of threads, so that a
-result does not either. Those of a GPU are from data sheets and were never tried.
+result does not either. Those of a GPU are from data sheets and were never tried: `measured` has better ones where
+`pdebench-hss doctor --device cuda` was run.
 """
 
 from __future__ import annotations
@@ -36,10 +37,12 @@ class Machine:
     far: float  # if they don't
     cache: int  # bytes
     half: float  # a side of this length halves the speed
+    batched: bool = False  # all terms of a layer in each product (`forest`)
 
 
 CPU = Machine(start=2e-5, peak=140e9, near=8e9, far=4e9, cache=2**18, half=6)
-GPU = Machine(start=8e-6, peak=15e12, near=1.5e12, far=1.5e12, cache=2**18, half=32)
+GPU = Machine(start=8e-6, peak=15e12, near=1.5e12, far=1.5e12, cache=2**18, half=32, batched=True)
+KERNEL_LAUNCHES = 12  # of a forward and backward pass of `triton_layer`, products with the coupling included
 
 
 @dataclass(frozen=True)
@@ -99,7 +102,11 @@ def root_products(a: Axis, cut: int) -> Products:
 def price(a: Axis, cut: int, machine: Machine) -> Price:
     """Forward and backward pass of one axis at this cut."""
     dense_sum = a.alone and cut == 0  # in 1D dense matrices are added up before they are applied
-    products = [p for _ in range(1 if dense_sum else a.terms) for p in tree_products(a, cut)]
+    terms = 1 if dense_sum else a.terms
+    if machine.batched:
+        products = [(terms * b, i, k, j) for b, i, k, j in tree_products(a, cut)]
+    else:
+        products = [p for _ in range(terms) for p in tree_products(a, cut)]
     products += root_products(a, cut)
     copied = 0
     if cut < a.levels:  # diagonal blocks are added, their gradients taken out
@@ -135,5 +142,19 @@ def prices(a: Axis, machine: Machine) -> list[Price]:
 
 
 @lru_cache(maxsize=4096)
+def best_price(a: Axis, machine: Machine) -> Price:
+    return prices(a, machine)[0]
+
+
 def best_cut(a: Axis, machine: Machine) -> int:
-    return prices(a, machine)[0].cut
+    return best_price(a, machine).cut
+
+
+@lru_cache(maxsize=4096)
+def triton_seconds(a: Axis, machine: Machine, kernels: Machine) -> float:
+    """Forward and backward pass of the collapsed form by the kernels; its coupling is multiplied out by torch."""
+    inner = list(root_products(a, 1))
+    seconds = machine.start * (len(inner) + 6 * (a.levels - 1)) + sum(product_seconds(machine, *p) for p in inner)
+    seconds += kernels.start * KERNEL_LAUNCHES
+    seconds += sum(product_seconds(kernels, a.terms * b, i, k, j) for b, i, k, j in tree_products(a, 1))
+    return seconds * a.itemsize / 4

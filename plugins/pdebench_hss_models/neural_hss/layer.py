@@ -15,13 +15,16 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from pdebench_hss.counting import counting
+
 from .activation import leaky_relu
 from .cost import Axis
 from .expand import expand
 from .factors import Factors, apply_tree
+from .forest import forest_sum
 from .modes import modal_sum
 from .tree import check_tree, deepest, leaf_size
-from .ways import check_way, cuts, pick_triton, through_triton
+from .ways import COUNTED, batches_terms, check_way, cuts, pick_triton, through_triton
 
 GAIN, SLOPE = 0.67, 0.9  # chosen by benchmarks/neural_hss_init.py for all tasks
 
@@ -115,10 +118,12 @@ class HSSMap(nn.Module):
     def forward(self, z: Tensor, slope: Tensor | None = None) -> Tensor:
         """The map, and LeakyReLU with this slope after it if one is given."""
         points, sizes = [weight.shape[0] for weight in self.axes], self.sizes(z)
-        if pick_triton(self.way, sizes, z.device, z.dtype):
+        way = COUNTED if counting() else self.way
+        if pick_triton(way, sizes, z.device, z.dtype):
             return through_triton(z, [weight.factors() for weight in self.axes], points, slope)
-        levels = cuts(self.way, sizes, z.device)
-        y = modal_sum(z, [weight.cut(level) for weight, level in zip(self.axes, levels)], points)
+        levels = cuts(way, sizes, z.device)
+        apply = forest_sum if batches_terms(z.device) else modal_sum
+        y = apply(z, [weight.cut(level) for weight, level in zip(self.axes, levels)], points)
         return y if slope is None else leaky_relu(y, slope)
 
     def sizes(self, z: Tensor) -> list[Axis]:

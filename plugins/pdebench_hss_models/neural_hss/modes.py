@@ -25,9 +25,15 @@ def modal_sum(z: Tensor, axes: Sequence[Factors], points: Sequence[int]) -> Tens
 
     Trees may have more rows and columns than there are points: the rest is padding, see `HSSMatrix`.
     """
-    if len(axes) == 1 and axes[0].levels == 0:  # a sum of dense matrices is a dense matrix
-        axes = [Factors((axes[0].D[0].sum(0, keepdim=True),), (), ())]
+    axes = add_dense_terms(axes)
     return _ModalSum.apply(z, points, [a.levels for a in axes], *(block for a in axes for block in a.blocks))
+
+
+def add_dense_terms(axes: Sequence[Factors]) -> Sequence[Factors]:
+    """In 1D a sum of dense matrices is a dense matrix."""
+    if len(axes) == 1 and axes[0].levels == 0:
+        return [Factors((axes[0].D[0].sum(0, keepdim=True),), (), ())]
+    return axes
 
 
 class _ModalSum(torch.autograd.Function):

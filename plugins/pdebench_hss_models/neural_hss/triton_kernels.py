@@ -16,6 +16,9 @@ Weights are contiguous; `d_row`, `d_column` are swapped to read D^T, `c_row`, `c
 Capitals are compile-time constants. Sums over rows go to one buffer per split of the rows and are added afterwards:
 no atomics, so the same input gives the same bits.
 
+Sizes that follow the batch are not specialised (`ROWS_OF_THE_BATCH`): a last batch of another size runs the machine
+code that is there. Strides are specialised: loads are wide only if the compiler knows them.
+
 Triton reads TRITON_INTERPRET when a kernel is decorated, that is when this module is imported.
 """
 
@@ -26,6 +29,9 @@ import triton.language as tl
 
 # Above it, LeakyReLU can be undone from its output. At or below it the pre-activation is computed again.
 SMALLEST_SLOPE = tl.constexpr(1e-6)
+
+# Arguments by name. `b_term` is a stride, but of coefficients, which lie term after term: it is a multiple of the rows.
+ROWS_OF_THE_BATCH = ["inner", "total_rows", "blocks", "blocks_per_split", "b_term"]
 
 
 @triton.jit
@@ -58,7 +64,7 @@ def activate(value, bias, slope, columns, end):
     return value
 
 
-@triton.jit
+@triton.jit(do_not_specialize=ROWS_OF_THE_BATCH)
 def project_kernel(
     x, v, z,
     inner, total_rows, x_outer, x_inner, x_term, x_point,
@@ -83,7 +89,7 @@ def project_kernel(
     store_tile(z, i, s, LEAVES * R, 1, left, R, sum_)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=ROWS_OF_THE_BATCH)
 def expand_kernel(
     x, w, d, u, bias, slope, y,
     inner, total_rows, added,
@@ -126,7 +132,7 @@ def expand_kernel(
     store_tile(y, i, n, y_inner, y_point, left, M_OUT, sum_)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=ROWS_OF_THE_BATCH)
 def whole_kernel(
     x, v, c, u, d, bias, slope, y, z,
     inner, x_outer, x_inner, x_point, y_outer, y_inner, y_point, d_row, d_column, c_row, c_column,
@@ -176,7 +182,7 @@ def whole_kernel(
             store_tile(y + leaf * M_OUT * y_point, i, block + n, y_inner, y_point, left, M_OUT, sum_)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=ROWS_OF_THE_BATCH)
 def correlate_kernel(
     a, b, parts,
     inner, blocks, blocks_per_split,
@@ -206,7 +212,7 @@ def correlate_kernel(
     store_tile(parts, h, k, K, 1, M, K, sum_)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=ROWS_OF_THE_BATCH)
 def activation_backward_kernel(
     gradient, y, slope, before, bias_parts, slope_parts,
     inner, points, g_outer, g_inner, g_term, g_point, y_outer, y_inner, y_term, y_point,

@@ -17,7 +17,8 @@ from torch import Tensor
 
 from . import triton_kernels as kernels
 
-MOST_POINTS, MOST_COEFFICIENTS = 256, 64  # up to here one launch does everything
+MOST_POINTS = 256  # up to here, and up to so many coefficients, one launch does everything
+MOST_COEFFICIENTS = {torch.float32: 64, torch.float64: 32}
 ROWS_PER_SPLIT = 1024  # of a sum over rows: few enough to keep a GPU busy, enough that adding the parts costs little
 ENOUGH_PROGRAMS = 1024  # with so many leaves and terms, splitting the rows would only cost memory
 ACTIVATION_TILE = (32, 64)
@@ -31,6 +32,7 @@ class Tiles:
     points: int
     depth: int
     warps: int = 4
+    stages: int = 2
 
 
 @dataclass(frozen=True)
@@ -51,12 +53,14 @@ class Launch:
 
 
 def tiles(dtype: torch.dtype, precision: str) -> Tiles:
-    """Tiles that compile without spilling for sm_80 and sm_90 (see `triton_report`); not tuned for speed on a GPU."""
-    if dtype == torch.float64:
-        return Tiles(rows=32, points=32, depth=16)
+    """Tiles that compile without spilling, tf32 on the newest aside (`triton_report`); not tuned for speed on a GPU."""
+    if dtype == torch.float64:  # tensor cores on sm_80 and sm_90 alone: as below
+        return Tiles(rows=32, points=32, depth=16, warps=8)
     if precision == "ieee":  # no tensor cores: operands live in registers, which twice the threads share out
         return Tiles(rows=32, points=64, depth=16, warps=8)
-    return Tiles(rows=64, points=64, depth=16 if precision == "tf32x3" else 32)
+    if precision == "tf32x3":  # with loads of the next tile under way, sm_120 runs out of registers sooner
+        return Tiles(rows=64, points=64, depth=16, stages=1)
+    return Tiles(rows=64, points=64, depth=32)
 
 
 def padded(extent: int, largest: int) -> int:
@@ -64,16 +68,23 @@ def padded(extent: int, largest: int) -> int:
     return max(16, min(largest, 1 << (extent - 1).bit_length()))
 
 
-def fits_one_launch(terms: int, leaves: int, m_out: int, m_in: int, rank: int) -> bool:
-    return terms == 1 and rank > 0 and leaves * max(m_out, m_in) <= MOST_POINTS and leaves * rank <= MOST_COEFFICIENTS
+def fits_one_launch(d: Tensor, u: Tensor) -> bool:
+    """``d (terms, leaves, m_out, m_in)``, ``u (terms, leaves, m_out, r)``"""
+    (terms, leaves, *leaf), rank = d.shape, u.shape[-1]
+    small = leaves * max(leaf) <= MOST_POINTS and leaves * rank <= MOST_COEFFICIENTS[d.dtype]
+    return terms == 1 and rank > 0 and small
 
 
 def strides(prefix: str, x: Tensor) -> dict[str, int]:
-    names = ("outer", "inner", "term", "point")
-    found = {f"{prefix}_{name}": stride for name, stride in zip(names, x.stride())}
+    """By name. Where an axis has one entry its stride is arbitrary: what is passed must not depend on the batch."""
+    outer, inner, term, point = x.stride()
     if x.shape[2] == 1:
-        found[f"{prefix}_term"] = 0  # one vector for all terms
-    return found
+        term = 0  # one vector for all terms
+    if x.shape[1] == 1 and point == 1:
+        inner = x.shape[2] * x.shape[3]  # a single row, as if others followed
+    if x.shape[0] == 1 and (x.shape[1] == 1 or outer == x.shape[1] * x.stride(1)):
+        outer = 0  # rows that are one axis, see `merge_rows`
+    return {f"{prefix}_outer": outer, f"{prefix}_inner": inner, f"{prefix}_term": term, f"{prefix}_point": point}
 
 
 def row_blocks(x: Tensor, rows: int) -> int:
@@ -94,6 +105,7 @@ def project(x: Tensor, v: Tensor, z: Tensor, precision: str) -> Launch:
             **{"ROWS": tile.rows, "DEPTH": padded(m, tile.depth), "RANK": columns},
         },
         tile.warps,
+        tile.stages,
     )
 
 
@@ -120,6 +132,7 @@ def expand(
             **{"RANK": padded(rank, tile.depth), "PRECISION": precision},
         },
         tile.warps,
+        tile.stages,
     )  # fmt: skip
 
 
@@ -144,9 +157,10 @@ def whole(
         {
             **{"LEAVES": leaves, "M_OUT": m_out, "M_IN": m_in, "R": rank},
             **{"ROWS": 32, "COLUMNS": padded(m_out, tile.points), "DEPTH": padded(m_in, tile.depth)},
-            **{"SIZE": padded(leaves * rank, MOST_COEFFICIENTS), "PRECISION": precision},
+            **{"SIZE": padded(leaves * rank, MOST_COEFFICIENTS[x.dtype]), "PRECISION": precision},
         },
         tile.warps,
+        tile.stages,
     )
 
 
@@ -169,6 +183,7 @@ def correlate(a: Tensor, b: Tensor, parts: Tensor, precision: str) -> Launch:
             **{"ROWS": tile.depth, "HEIGHT": height, "WIDTH": width},
         },
         tile.warps,
+        tile.stages,
     )  # fmt: skip
 
 

@@ -25,6 +25,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from . import triton_probe
+
 PRECISIONS = ("ieee", "tf32x3", "tf32")
 
 
@@ -39,9 +41,9 @@ def available(device: torch.device, dtype: torch.dtype) -> str | None:
     if device.type != "cuda" or torch.version.cuda is None:
         return f"the Triton kernels need an NVIDIA GPU, and the tensors are on {device.type!r}"
     major, minor = torch.cuda.get_device_capability(device)
-    if major < 8:
-        return f"the Triton kernels are built for compute capability 8.0 and newer, and this GPU has {major}.{minor}"
-    return None
+    if (major, minor) < (7, 5):
+        return f"the Triton kernels are built for compute capability 7.5 and newer, and this GPU has {major}.{minor}"
+    return triton_probe.refusal(device, dtype)
 
 
 def apply_triton(
@@ -116,7 +118,7 @@ class CollapsedHSS(torch.autograd.Function):
 
         y = empty_rows(x, 1 if sum_terms else D.shape[0], D.shape[1] * D.shape[2])
         z = empty_coefficients(x, U)
-        if launch.fits_one_launch(*D.shape, U.shape[-1]):
+        if launch.fits_one_launch(D, U):
             kept = z if any(ctx.needs_input_grad) else None
             launch.whole(x, V, C, U, D, bias, slope, y, kept, precision).run()
         else:
@@ -142,7 +144,7 @@ class CollapsedHSS(torch.autograd.Function):
             g, d_bias, d_slope = through_activation(D, U, C, V, x, bias, slope, w, y, gradient, precision)
 
         zeta, d_x = empty_coefficients(g, U), None
-        one_launch = need_x and launch.fits_one_launch(*D.shape, U.shape[-1])
+        one_launch = need_x and launch.fits_one_launch(D, U)
         if one_launch:
             d_x = torch.empty_like(x)
             launch.whole(g, U, C.mT, V, D.mT, None, None, d_x, zeta, precision).run()
