@@ -21,9 +21,8 @@ from .config import RunConfig
 from .datafile import Header
 from .errors import DataError, PdebenchError, StoreError
 from .executors import Executor, Work
-from .lazy import resolve
 from .planner import CACHED, RUN, SKIP, Cell, Plan, ask, make_plan
-from .plugins import Registry, load_registry
+from .plugins import Registry, load_reference, load_registry
 from .records import FAILED, OK, SKIPPED, Record, Store
 from .resources import Resources, needs
 from .trial import Context, Trial, ended_without_record
@@ -173,7 +172,8 @@ class Run:
         return header
 
     def _executor(self) -> Executor:
-        kind = resolve(self.registry.executor(self.config.executor).spec)
+        name = self.config.executor
+        kind = load_reference("executor", name, self.registry.executor(name))
         return kind(self.registry, self.config)
 
     def _work(self, cells: Sequence[Cell]) -> list[Work]:

@@ -140,7 +140,7 @@ def run_trial(
         status, reason = DIVERGED, str(error)
     except MemoryError as error:
         status, reason = OUT_OF_MEMORY, str(error) or "out of memory"
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         traceback.print_exc()
         status = OUT_OF_MEMORY if _is_out_of_memory(error) else FAILED
         reason = f"{type(error).__name__}: {error}".splitlines()[0][:500]
@@ -293,7 +293,7 @@ def _peak(device: str, resident: int) -> int:
     return max(0, machine.peak_memory() - resident)
 
 
-def _is_out_of_memory(error: Exception) -> bool:
+def _is_out_of_memory(error: BaseException) -> bool:
     text = str(error).lower()
     return isinstance(error, torch.OutOfMemoryError) or any(
         phrase in text for phrase in ("can't allocate memory", "cannot allocate memory", "out of memory")

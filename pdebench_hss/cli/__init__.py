@@ -45,6 +45,13 @@ def _run(arguments: list[str], debug: bool) -> int:
     except (KeyboardInterrupt, typer.Abort):
         print("stopped.", file=sys.stderr)
         return 130
+    except SystemExit as end:
+        if "_PDEBENCH_HSS_COMPLETE" in os.environ:  # the shell's completion ends this way
+            raise
+        print(f"error: a plugin called sys.exit({end.code}); --debug shows where", file=sys.stderr)
+        if debug:
+            traceback.print_exc()
+        return 1
     except BrokenPipeError:
         # The reader of our output went away (`| head`): nothing left to say, and nothing wrong.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
