@@ -258,10 +258,12 @@ def _join(model: Any, train: TrainSet, context: Context, device: torch.device) -
 
 
 def run_in_process(emit: Emit, trial: dict[str, Any], context: Context) -> Record:
-    """The target of a worker's job: `run_trial` with SIGTERM as the request to save and stop."""
+    """The target of a worker's job: `run_trial` with SIGTERM or SIGHUP as the request to save and stop."""
     from . import warm
 
-    signal.signal(signal.SIGTERM, lambda *_: _STOP.set())
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) != signal.SIG_IGN:  # as `nohup` wants it
+            signal.signal(number, lambda *_: _STOP.set())
     return run_trial(Trial.from_dict(trial), context, warm.registry(context.plugin_files), emit)
 
 

@@ -4,6 +4,9 @@ Started by `pdebench_hss.pool` as ``python -m pdebench_hss.worker IN OUT MODULE.
 that segfaults, leaks or is killed for memory takes only its own process with it, and the next one starts in
 milliseconds because torch is already imported. Needs `os.fork` (Linux, macOS); elsewhere use `--executor inline`.
 
+A job leads a process group. When it ends, however it ends, the worker kills what it left running (see `processes`).
+Signals that end programs are the driver's to handle: a worker ignores them and ends when the driver's pipe closes.
+
 Only short messages go through the pipe, so that each is written whole or not at all; results go to a file.
 """
 
@@ -17,6 +20,7 @@ import select
 import signal
 import sys
 import traceback
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -24,7 +28,9 @@ from typing import Any
 
 from .errors import PdebenchError
 from .lazy import resolve
+from .processes import adopt_orphans, die_with_parent, has_children, kill_descendants, lead_group, signal_group
 
+STOPPING = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
 MESSAGE_LIMIT = 2000  # characters of free text in one message; a pipe takes 4096 bytes at once
 
 
@@ -56,11 +62,21 @@ class Failure:
 
 
 def main() -> None:
+    inherited = {number: signal.getsignal(number) for number in STOPPING}
+    for number in STOPPING:
+        signal.signal(number, signal.SIG_IGN)
     inbox = Connection(int(sys.argv[1]), writable=False)
     outbox = Connection(int(sys.argv[2]), readable=False)
     for module in sys.argv[3:]:
         with contextlib.suppress(Exception):  # it will fail again in the job that needs it, and be reported there
             importlib.import_module(module)
+    adopt_orphans()
+    with contextlib.suppress(BrokenPipeError):  # the driver is gone
+        _serve(inbox, outbox, inherited)
+
+
+def _serve(inbox: Connection, outbox: Connection, inherited: Mapping[int, Any]) -> None:
+    """Jobs, one after the other, until the driver closes the pipe."""
     wakeup_read, wakeup_write = os.pipe()
     os.set_blocking(wakeup_write, False)
     signal.set_wakeup_fd(wakeup_write)
@@ -71,24 +87,40 @@ def main() -> None:
             job = inbox.recv()
         except EOFError:
             return
+        worker = os.getpid()
         child = os.fork()
         if child == 0:
+            lead_group(os.getpid())
+            die_with_parent(worker)
+            inbox.close()
+            for number, handler in {signal.SIGCHLD: signal.SIG_DFL, **inherited}.items():
+                signal.signal(number, handler)
             _run(job, outbox)  # never returns
+        lead_group(child)
         outbox.send(("started", child))
         status = _wait(child, inbox, wakeup_read)
+        _clear(child)
         outbox.send(("ended", os.waitstatus_to_exitcode(status)))
 
 
+def _clear(child: int) -> None:
+    """Kill what a job left running, in its group and out of it."""
+    signal_group(child, signal.SIGKILL)
+    if has_children():
+        kill_descendants(os.getpid())
+
+
 def _wait(child: int, inbox: Connection, wakeup: int) -> int:
-    """Wait for the child; if the driver goes away meanwhile (its end of the pipe closes), kill the child and go."""
+    """Wait for the child; if the driver goes away meanwhile (its end of the pipe closes), end all of it and go."""
     while True:
-        done, status = os.waitpid(child, os.WNOHANG)
-        if done:
+        done, status = os.waitpid(-1, os.WNOHANG)
+        if done == child:
             return status
+        if done:
+            continue  # an orphan of the job's that has ended
         ready, _, _ = select.select([inbox.fileno(), wakeup], [], [], 5.0)
         if inbox.fileno() in ready:
-            os.kill(child, signal.SIGKILL)
-            os.waitpid(child, 0)
+            _clear(child)
             os._exit(1)
         if wakeup in ready:
             os.read(wakeup, 4096)
@@ -97,7 +129,6 @@ def _wait(child: int, inbox: Connection, wakeup: int) -> int:
 def _run(job: Job, outbox: Connection) -> None:
     """In the child: do the job, leave its outcome in the result file, and end without the parent's clean-up."""
     signal.set_wakeup_fd(-1)
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     _redirect_output(job.log)
 
     def emit(**event: Any) -> None:

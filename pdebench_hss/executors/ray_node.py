@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import socket
-import tempfile
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,6 +18,7 @@ from filelock import FileLock
 from .. import data, datafile
 from ..files import replacing
 from ..pool import Event, WorkerPool
+from ..scratch import Scratch
 from ..worker import Job
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def run_parcel(parcel: Parcel, mailbox: Any) -> Answer:
     context = replace(parcel.context, data=parcel.data.name)
     if context.ranks > 1:
         context = replace(context, rendezvous=_meet(parcel, mailbox))
-    with tempfile.TemporaryDirectory(prefix="pdebench-hss-trial-") as scratch:
+    with Scratch("trial") as scratch:
         log = os.path.join(scratch, "log")
         kwargs = {"trial": parcel.trial, "context": context}
         event = _run(Job(parcel.key, "pdebench_hss.trial:run_in_process", kwargs, log=log), parcel, mailbox)
