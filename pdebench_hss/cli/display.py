@@ -50,6 +50,9 @@ class PlainReporter(Reporter):
         console.print(heading(config), markup=False)
         console.print(plan_line(plan), markup=False)
 
+    def note(self, message: str) -> None:
+        console.print(f"note   {message}", markup=False)
+
     def data_progress(self, dataset: Dataset, done: int, total: int) -> None:
         if self._is_time(dataset.id):
             console.print(f"data   {dataset.title}: {done} of {total} samples", markup=False)

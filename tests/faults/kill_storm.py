@@ -66,6 +66,7 @@ class Storm:
     def __init__(self, variant: str, seeds: int, seed: int, folder: Path) -> None:
         self.counts, self.seeds, self.folder = Counts(variant), seeds, folder
         self.moments = random.Random(seed)
+        assert self.wait(self.start("data")) == 0, self.said("data")
         start = time.monotonic()
         assert self.wait(self.start("calm")) == 0, self.said("calm")
         self.seconds = time.monotonic() - start
