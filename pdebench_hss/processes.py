@@ -30,6 +30,11 @@ def die_with_parent(parent: int) -> None:
         os._exit(1)
 
 
+def wake_when_parent_dies() -> None:
+    """Have the kernel continue this process, should it be stopped then, so that it can end in order."""
+    _prctl(PR_SET_PDEATHSIG, signal.SIGCONT)
+
+
 def _prctl(option: int, value: int) -> None:
     if sys.platform == "linux":
         with contextlib.suppress(OSError, AttributeError):

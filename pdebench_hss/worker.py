@@ -28,7 +28,15 @@ from typing import Any
 
 from .errors import PdebenchError
 from .lazy import resolve
-from .processes import adopt_orphans, die_with_parent, has_children, kill_descendants, lead_group, signal_group
+from .processes import (
+    adopt_orphans,
+    die_with_parent,
+    has_children,
+    kill_descendants,
+    lead_group,
+    signal_group,
+    wake_when_parent_dies,
+)
 
 STOPPING = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
 MESSAGE_LIMIT = 2000  # characters of free text in one message; a pipe takes 4096 bytes at once
@@ -71,6 +79,7 @@ def main() -> None:
         with contextlib.suppress(Exception):  # it will fail again in the job that needs it, and be reported there
             importlib.import_module(module)
     adopt_orphans()
+    wake_when_parent_dies()
     with contextlib.suppress(BrokenPipeError):  # the driver is gone
         _serve(inbox, outbox, inherited)
 

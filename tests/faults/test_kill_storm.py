@@ -1,4 +1,4 @@
-"""Killed at any moment, also while a record is written, a driver loses nothing; see `kill_storm` for how it is timed."""
+"""Killed at any moment, also while it writes a record, a driver loses nothing; `kill_storm` says how it is timed."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 import kill_storm
+import pytest
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="forks drivers and mounts a file system")
 

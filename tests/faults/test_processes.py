@@ -223,6 +223,7 @@ def test_directories_of_a_killed_driver_are_removed_by_the_next_run_and_those_of
     again = ("run", "--plugin", toys, "--models", "mean", "--tasks", "toy", "--scale", "smoke", "--out", "other")
     assert cli(*again, TMPDIR=str(temporary)).code == 0
     assert ours() == mine  # a living run's, and none of its own
+    os.kill(worker, signal.SIGSTOP)  # a stopped worker, too, ends with its driver
     run.kill()
     run.communicate()
     wait_for(lambda: not alive(worker) and not alive(trial), 10.0)
