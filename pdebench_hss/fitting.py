@@ -81,7 +81,7 @@ def fit_trial(trial: Trial, context: Context, registry: Registry | None, emit: E
         _run(trial, context, registry or load_registry(context.plugin_files), fitted, emit, apart)
     except Interrupted:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         fitted.status, fitted.reason = ending(error)
     fitted.seconds["total"] = time.time() - started
     fitted.peak_memory = _peak(trial.device, resident)
@@ -205,7 +205,7 @@ def provenance(trial: Trial, started: float, ranks: int = 1) -> dict[str, Any]:
     }
 
 
-def ending(error: Exception) -> tuple[str, str]:
+def ending(error: BaseException) -> tuple[str, str]:
     """The status of a trial that ended with an exception, and the reason in one line."""
     if isinstance(error, Diverged):
         return DIVERGED, str(error)
@@ -222,7 +222,7 @@ def _peak(device: str, resident: int) -> int:
     return max(0, machine.peak_memory() - resident)
 
 
-def _is_out_of_memory(error: Exception) -> bool:
+def _is_out_of_memory(error: BaseException) -> bool:
     text = str(error).lower()
     return isinstance(error, torch.OutOfMemoryError) or any(
         phrase in text for phrase in ("can't allocate memory", "cannot allocate memory", "out of memory")

@@ -156,7 +156,7 @@ def ask(model: Registered[ModelSpec], task: TaskSpec, question: Any) -> Any:
         return question()
     except PdebenchError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise PluginError(
             f"model {model.spec.name!r} ({model.origin}) failed when asked about task {task.name!r}: "
             f"{type(error).__name__}: {error}"

@@ -1,8 +1,9 @@
 """Discovery: entry points -> hooks -> a registry of specs, with broken plugins set aside.
 
-Entry points of group ``pdebench_hss`` are loaded one by one. One that raises, on import or in a hook, is kept as a
-`BrokenPlugin` with its reason and the rest go on. Two specs with one name are an error that names both
-distributions: whichever won would make a leaderboard mean something else on another machine.
+Entry points of group ``pdebench_hss`` are loaded one by one, each inside a `guard`. One that raises, exits, hangs,
+answers nonsense or changes what others depend on, on import or in a hook, is kept as a `BrokenPlugin` with its reason
+and the rest go on. Two plugins that bring one name are an error that names both distributions: whichever won would
+make a leaderboard mean something else on another machine.
 """
 
 from __future__ import annotations
@@ -12,8 +13,9 @@ import importlib.util
 import os
 import sys
 import traceback
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from types import ModuleType
@@ -24,13 +26,16 @@ import pluggy
 from . import hookspecs
 from .errors import PluginError, UsageError, did_you_mean
 from .generators import clash
+from .guard import Misbehaved, TookTooLong, contained
+from .lazy import check_reference, resolve
 from .model import ModelSpec
 from .selection import Choice, choose
 from .study import Study
-from .task import TaskSpec
+from .task import NAME, TaskSpec
 
 GROUP = hookspecs.PROJECT
 BUILT_IN = "pdebench-hss"  # the distribution that this module belongs to
+HUNG_VARIABLE = "PDEBENCH_HSS_HUNG_PLUGINS"
 Spec = TypeVar("Spec")
 
 
@@ -55,7 +60,7 @@ class BrokenPlugin:
     traceback: str
 
     def __str__(self) -> str:
-        return f"plugin {self.origin.entry_point!r} ({self.origin}) failed in {self.stage}: {self.reason}"
+        return f"{_name_of(self.origin)} failed in {self.stage}: {self.reason}"
 
 
 @dataclass(frozen=True)
@@ -103,12 +108,23 @@ class Registry:
         """Tell trackers about a record; a tracker that raises is reported, and the others still hear of it."""
         failures = []
         for implementation in self.manager.hook.pdebench_hss_trial_finished.get_hookimpls():
+            origin = _origin_of(implementation.plugin_name)
             try:
-                implementation.function(*[record][: len(implementation.argnames)])
+                # The libraries of trackers tell their own processes things by variables of theirs.
+                with contained(_name_of(origin), may_extend_environment=True):
+                    implementation.function(*[record][: len(implementation.argnames)])
             except Exception as error:
-                origin = _origin_of(implementation.plugin_name)
                 failures.append(_broken(origin, "pdebench_hss_trial_finished", error))
         return failures
+
+
+def load_reference(kind: str, name: str, found: Registered[str]) -> Any:
+    """What an executor's or a bench's reference names; a plugin that can't give it is an error in one line."""
+    try:
+        with contained(_name_of(found.origin), may_extend_environment=True):
+            return resolve(found.spec)
+    except Exception as error:
+        raise PluginError(f"{kind} {name!r}: {_broken(found.origin, found.spec, error)}") from error
 
 
 def _lookup(table: dict[str, Registered[Spec]], kind: str, name: str, plural: str = "") -> Registered[Spec]:
@@ -143,43 +159,69 @@ def add_files(registry: Registry, plugin_files: Sequence[str | Path]) -> None:
         _load(registry, origin, load)
 
 
+@dataclass
+class _Found:
+    """What one plugin's hooks returned, checked."""
+
+    stage: str = "import"
+    models: Sequence[ModelSpec] = ()
+    tasks: Sequence[TaskSpec] = ()
+    studies: Sequence[Study] = ()
+    executors: Mapping[str, str] = field(default_factory=dict)
+    benches: Mapping[str, str] = field(default_factory=dict)
+    device_checks: Mapping[str, str] = field(default_factory=dict)
+
+    def named(self) -> Iterator[tuple[str, str, str, Any]]:
+        """Table, kind in words, name, spec."""
+        for table, kind in (("models", "model"), ("tasks", "task"), ("studies", "study")):
+            yield from ((table, kind, spec.name, spec) for spec in getattr(self, table))
+        for table, kind in (("executors", "executor"), ("benches", "bench"), ("device_checks", "device check")):
+            yield from ((table, kind, name, reference) for name, reference in getattr(self, table).items())
+
+
 def _load(registry: Registry, origin: Origin, load: Callable[[], Any]) -> None:
     """Import one plugin and take what its hooks return; all or nothing."""
+    found, plugin = _Found(), None
     try:
-        plugin = load()
+        if _name_of(origin) in os.environ.get(HUNG_VARIABLE, "").split(";"):
+            raise Misbehaved("did not end in the process that started this one")
+        with contained(_name_of(origin)):
+            plugin = load()
+        _ask_all(registry, origin, plugin, found)
     except Exception as error:
-        registry.broken.append(_broken(origin, "import", error))
-        return
-    name = f"{origin.distribution}|{origin.version}|{origin.entry_point}"
-    try:
-        registry.manager.register(plugin, name=name)
-        registry.manager.check_pending()
-        found = {
-            "models": _call(registry, plugin, "pdebench_hss_models", ModelSpec),
-            "tasks": _call(registry, plugin, "pdebench_hss_tasks", TaskSpec),
-            "studies": _call(registry, plugin, "pdebench_hss_studies", Study),
-        }
-        executors = _hook(registry, plugin, "pdebench_hss_executors") or {}
-        benches = _hook(registry, plugin, "pdebench_hss_benches") or {}
-        device_checks = _hook(registry, plugin, "pdebench_hss_device_checks") or {}
-    except Exception as error:
-        if registry.manager.is_registered(plugin):
+        if plugin is not None and registry.manager.is_registered(plugin):
             registry.manager.unregister(plugin)
-        registry.broken.append(_broken(origin, getattr(error, "hook", "its hooks"), error))
+        registry.broken.append(_broken(origin, found.stage, error))
+        if isinstance(error.__cause__, TookTooLong):  # processes started from here need not wait for it again
+            os.environ[HUNG_VARIABLE] = ";".join([*filter(None, [os.environ.get(HUNG_VARIABLE)]), _name_of(origin)])
         return
     registry.plugins.append(origin)
-    for kind, specs in found.items():
-        for spec in specs:
-            if kind == "tasks" and (reason := clash(spec, origin, registry.tasks.values())):
-                registry.broken.append(BrokenPlugin(origin, "pdebench_hss_tasks", reason, ""))
-                continue
-            _add(getattr(registry, kind), "study" if kind == "studies" else kind[:-1], spec.name, spec, origin)
-    for executor_name, reference in executors.items():
-        _add(registry.executors, "executor", executor_name, reference, origin)
-    for bench_name, reference in benches.items():
-        _add(registry.benches, "bench", bench_name, reference, origin)
-    for check_name, reference in device_checks.items():
-        _add(registry.device_checks, "device check", check_name, reference, origin)
+    for table, kind, name, spec in found.named():
+        if kind == "task" and (reason := clash(spec, origin, registry.tasks.values())):
+            registry.broken.append(BrokenPlugin(origin, "pdebench_hss_tasks", reason, ""))
+            continue
+        _add(getattr(registry, table), kind, name, spec, origin)
+
+
+def _ask_all(registry: Registry, origin: Origin, plugin: Any, found: _Found) -> None:
+    found.stage = "its hooks"
+    with contained(_name_of(origin)):
+        registry.manager.register(plugin, name=f"{origin.distribution}|{origin.version}|{origin.entry_point}")
+        registry.manager.check_pending()
+    checks: dict[str, Callable[[str, Any], Any]] = {
+        "models": partial(_specs, ModelSpec),
+        "tasks": partial(_specs, TaskSpec),
+        "studies": partial(_specs, Study),
+        "executors": _references,
+        "benches": _references,
+        "device_checks": _references,
+    }
+    for table, check in checks.items():
+        found.stage = hook = f"pdebench_hss_{table}"
+        for implementation in getattr(registry.manager.hook, hook).get_hookimpls():
+            if implementation.plugin is plugin:
+                with contained(_name_of(origin)):
+                    setattr(found, table, check(hook, implementation.function()))
 
 
 def _add(table: dict[str, Registered[Any]], kind: str, name: str, spec: Any, origin: Origin) -> None:
@@ -192,37 +234,55 @@ def _add(table: dict[str, Registered[Any]], kind: str, name: str, spec: Any, ori
     table[name] = Registered(spec, origin)
 
 
-def _hook(registry: Registry, plugin: Any, hook: str) -> Any:
-    """What one plugin's implementation of a hook returns (None if it has none)."""
-    for implementation in getattr(registry.manager.hook, hook).get_hookimpls():
-        if implementation.plugin is plugin:
-            try:
-                return implementation.function()
-            except Exception as error:
-                error.hook = hook  # type: ignore[attr-defined]
-                raise
-    return None
-
-
-def _call(registry: Registry, plugin: Any, hook: str, kind: type) -> Iterable[Any]:
-    specs = _hook(registry, plugin, hook) or []
-    if not isinstance(specs, (list, tuple)):
-        raise _hook_error(hook, f"must return a list, not {type(specs).__name__}")
-    for spec in specs:
+def _specs(kind: type[Spec], hook: str, answer: Any) -> Sequence[Spec]:
+    if answer is None:
+        return ()
+    if not isinstance(answer, (list, tuple)):
+        raise TypeError(f"{hook} must return a list, not {type(answer).__name__}")
+    for spec in answer:
         if not isinstance(spec, kind):
-            raise _hook_error(hook, f"must return a list of {kind.__name__}, found {type(spec).__name__}")
-    return specs
+            raise TypeError(f"{hook} must return a list of {kind.__name__}, found {type(spec).__name__}")
+    names = [spec.name for spec in answer]
+    for name in names:
+        if names.count(name) > 1:
+            raise ValueError(f"{hook} returns {name!r} {names.count(name)} times")
+    return tuple(answer)
 
 
-def _hook_error(hook: str, message: str) -> TypeError:
-    error = TypeError(f"{hook} {message}")
-    error.hook = hook  # type: ignore[attr-defined]
-    return error
+def _references(hook: str, answer: Any) -> Mapping[str, str]:
+    if answer is None:
+        return {}
+    if not isinstance(answer, dict):
+        raise TypeError(f"{hook} must return a dict of names and 'module:attribute', not {type(answer).__name__}")
+    for name, reference in answer.items():
+        if not isinstance(name, str) or not NAME.fullmatch(name):
+            raise ValueError(f"{hook}: {name!r} is no name (lower-case letters, digits and _)")
+        check_reference(reference, f"{hook} {name!r}", "its value")
+        if not isinstance(reference, str):
+            raise TypeError(f"{hook} {name!r}: its value must be 'module:attribute', not {type(reference).__name__}")
+    return dict(answer)
 
 
 def _broken(origin: Origin, stage: str, error: Exception) -> BrokenPlugin:
-    reason = f"{type(error).__name__}: {error}".splitlines()[0]
-    return BrokenPlugin(origin, stage, reason, "".join(traceback.format_exception(error)))
+    reason = str(error) if isinstance(error, Misbehaved) else f"{type(error).__name__}: {_message(error)}"
+    return BrokenPlugin(origin, stage, one_line(reason), "".join(traceback.format_exception(error)))
+
+
+def _message(error: Exception) -> str:
+    try:
+        return str(error)
+    except Exception as second:  # an exception of the plugin's own that can't even be printed
+        return f"(its message raised {type(second).__name__})"
+
+
+def one_line(text: str, limit: int = 500) -> str:
+    """The first line, without what a terminal would obey."""
+    first = (text.strip().splitlines() or [""])[0]
+    return "".join(c if c.isprintable() else "?" for c in first)[:limit]
+
+
+def _name_of(origin: Origin) -> str:
+    return f"plugin {origin.entry_point!r} ({origin})"
 
 
 def _distribution(entry_point: EntryPoint) -> Origin:
@@ -249,8 +309,16 @@ def _file_plugin(path: Path) -> tuple[Origin, Callable[[], ModuleType]]:
         if spec is None or spec.loader is None:
             raise ImportError(f"{path} is not a Python file")
         module = importlib.util.module_from_spec(spec)
+        before = sys.modules.get(path.stem)
         sys.modules[path.stem] = module
-        spec.loader.exec_module(module)
+        try:
+            spec.loader.exec_module(module)
+        except BaseException:
+            if before is None:
+                del sys.modules[path.stem]
+            else:
+                sys.modules[path.stem] = before
+            raise
         return module
 
     return Origin(os.fspath(path.name), version, path.stem, str(path.resolve())), load

@@ -7,7 +7,7 @@ command runs only what is missing.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -20,10 +20,9 @@ from .boards import write_board
 from .config import RunConfig
 from .datafile import Header
 from .errors import DataError, PdebenchError, StoreError
-from .executors import Executor, Work
-from .lazy import resolve
+from .executors import Executor, ExecutorLost, Work
 from .planner import CACHED, RUN, SKIP, Cell, Plan, ask, make_plan
-from .plugins import Registry, load_registry
+from .plugins import Registry, load_reference, load_registry
 from .records import FAILED, OK, SKIPPED, Record, Store
 from .resources import Resources, needs
 from .trial import Context, Trial, ended_without_record
@@ -33,6 +32,7 @@ class Reporter:
     """What a run tells as it goes. The default keeps silent; the command line draws."""
 
     def warn(self, message: str) -> None: ...
+    def note(self, message: str) -> None: ...
     def plan(self, config: RunConfig, plan: Plan) -> None: ...
     def source_progress(self, source: Path, done: int, total: int) -> None: ...
     def data_progress(self, dataset: data.Dataset, done: int, total: int) -> None: ...
@@ -60,6 +60,11 @@ class Outcome:
     @property
     def failed(self) -> list[Record]:
         return [record for record in self.records if record.status not in (OK, SKIPPED)]
+
+
+def kept(todo: Sequence[Cell], done: Mapping[str, Record]) -> str:
+    ended = sum(cell.trial.key in done for cell in todo)
+    return f"{ended} of {len(todo)} trials done and kept; run the same command to go on."
 
 
 class Run:
@@ -107,6 +112,8 @@ class Run:
             assert cell.record is not None
             self.store.put(cell.record)
         self.reporter.plan(self.config, plan)
+        for note in executor.notes:
+            self.reporter.note(note)
         done: dict[str, Record] = {
             cell.trial.key: cell.record for cell in plan.having(CACHED, SKIP) if cell.record is not None
         }
@@ -123,10 +130,10 @@ class Run:
             for event in executor.stop():
                 self._finish(event.trial, event.value, done)
             write_board(self.store)
-            ended = sum(cell.trial.key in done for cell in todo)
-            raise RunInterrupted(
-                f"stopped. {ended} of {len(todo)} trials done and kept; run the same command to go on."
-            ) from None
+            raise RunInterrupted(f"stopped. {kept(todo, done)}") from None
+        except ExecutorLost as error:
+            write_board(self.store)
+            raise ExecutorLost(f"{error}. {kept(todo, done)}") from error
         board, paths = write_board(self.store)
         return Outcome(plan, [done[cell.trial.key] for cell in plan.cells], board, paths)
 
@@ -174,7 +181,8 @@ class Run:
         return header
 
     def _executor(self) -> Executor:
-        kind = resolve(self.registry.executor(self.config.executor).spec)
+        name = self.config.executor
+        kind = load_reference("executor", name, self.registry.executor(name))
         return kind(self.registry, self.config)
 
     def _work(self, cells: Sequence[Cell]) -> list[Work]:

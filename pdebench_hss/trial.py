@@ -110,10 +110,12 @@ def run_trial(
 
 
 def fit_in_process(emit: Emit, trial: dict[str, Any], context: Context) -> dict[str, Any]:
-    """The first half, with SIGTERM as the request to save and stop."""
+    """The first half, with SIGTERM or SIGHUP as the request to save and stop."""
     from . import warm
 
-    signal.signal(signal.SIGTERM, lambda *_: fitting.STOP.set())
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) != signal.SIG_IGN:  # as `nohup` wants it
+            signal.signal(number, lambda *_: fitting.STOP.set())
     registry = warm.registry(context.plugin_files)
     return fitting.fit_trial(Trial.from_dict(trial), context, registry, emit, apart=True).to_plain()
 

@@ -8,6 +8,9 @@ What a job's process says is not trusted. It writes events, JSON in lines, to a 
 outcome, plain values and arrays (`exchange`), to a file; nobody unpickles either. A job may have a second half,
 ``then``, that judges what the first left: in a fork of its own, made when the first has ended, where no code of the
 first has run. The name of its file is chosen only then.
+
+A job leads a process group. When it ends, however it ends, the worker kills what it left running (see `processes`).
+Signals that end programs are the driver's to handle: a worker ignores them and ends when the driver's pipe closes.
 """
 
 from __future__ import annotations
@@ -21,7 +24,7 @@ import select
 import signal
 import sys
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from multiprocessing.connection import Connection
 from typing import Any
@@ -29,7 +32,17 @@ from typing import Any
 from . import exchange
 from .errors import PdebenchError
 from .lazy import resolve
+from .processes import (
+    adopt_orphans,
+    die_with_parent,
+    has_children,
+    kill_descendants,
+    lead_group,
+    signal_group,
+    wake_when_parent_dies,
+)
 
+STOPPING = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
 MESSAGE_LIMIT = 2000  # characters of free text in one message
 LINE_LIMIT = 4096  # bytes of one event
 
@@ -81,16 +94,27 @@ class Babble(Exception):
 
 
 def main() -> None:
+    inherited = {number: signal.getsignal(number) for number in STOPPING}
+    for number in STOPPING:
+        signal.signal(number, signal.SIG_IGN)
     inbox = Connection(int(sys.argv[1]), writable=False)
     outbox = Connection(int(sys.argv[2]), readable=False)
     for module in sys.argv[3:]:
         with contextlib.suppress(Exception):  # it will fail again in the job that needs it, and be reported there
             importlib.import_module(module)
+    adopt_orphans()
+    wake_when_parent_dies()
+    with contextlib.suppress(BrokenPipeError):  # the driver is gone
+        _serve(inbox, outbox, inherited)
+
+
+def _serve(inbox: Connection, outbox: Connection, inherited: Mapping[int, Any]) -> None:
+    """Jobs, one after the other, until the driver closes the pipe."""
     wakeup_read, wakeup_write = os.pipe()
     os.set_blocking(wakeup_write, False)
     signal.set_wakeup_fd(wakeup_write)
     signal.signal(signal.SIGCHLD, lambda *_: None)
-    parent = _Parent(inbox, outbox, (wakeup_read, wakeup_write))
+    parent = _Parent(inbox, outbox, (wakeup_read, wakeup_write), inherited)
     parent.say("ready", os.getpid())
     while True:
         try:
@@ -103,8 +127,11 @@ def main() -> None:
 class _Parent:
     """The side of the fork that stays, and its lines to the driver."""
 
-    def __init__(self, inbox: Connection, outbox: Connection, wakeup: tuple[int, int]) -> None:
+    def __init__(
+        self, inbox: Connection, outbox: Connection, wakeup: tuple[int, int], inherited: Mapping[int, Any]
+    ) -> None:
         self.inbox, self.outbox, self.wakeup = inbox, outbox, wakeup
+        self.inherited = {signal.SIGCHLD: signal.SIG_DFL, **inherited}  # how jobs handle signals at their start
 
     def say(self, kind: str, *values: Any) -> None:
         self.outbox.send_bytes(json.dumps([kind, *values]).encode())
@@ -120,14 +147,20 @@ class _Parent:
     def _half(self, job: Job) -> tuple[int, str, str]:
         job = replace(job, result=f"{job.result}-{secrets.token_hex(8)}")
         events, write_end = os.pipe()
+        worker = os.getpid()
         child = os.fork()
         if child == 0:
+            lead_group(os.getpid())
+            die_with_parent(worker)
             signal.set_wakeup_fd(-1)
+            for number, handler in self.inherited.items():
+                signal.signal(number, handler)
             self.inbox.close()
             self.outbox.close()
             for descriptor in (*self.wakeup, events):
                 os.close(descriptor)
             _run(job, write_end)  # never returns
+        lead_group(child)
         os.close(write_end)
         os.set_blocking(events, False)
         self.say("started", child)
@@ -135,14 +168,17 @@ class _Parent:
             status, complaint = self._wait(child, _Lines(events))
         finally:
             os.close(events)
+        _clear(child)
         return os.waitstatus_to_exitcode(status), job.result, complaint
 
     def _wait(self, child: int, lines: _Lines) -> tuple[int, str]:
         """Wait for the child and pass on its events; kill it if it babbles. If the driver goes away meanwhile (its end
-        of the pipe closes), kill the child and go."""
+        of the pipe closes), end all of it and go."""
         complaint = ""
         while True:
-            done, status = os.waitpid(child, os.WNOHANG)
+            done, status = os.waitpid(-1, os.WNOHANG)
+            if done not in (0, child):
+                continue  # an orphan of the job's that has ended
             try:
                 for event in lines.read():
                     self.say("event", event)
@@ -151,15 +187,21 @@ class _Parent:
             if done:
                 return status, complaint
             if complaint:
-                os.kill(child, signal.SIGKILL)
+                signal_group(child, signal.SIGKILL)
                 return os.waitpid(child, 0)[1], complaint
             ready, _, _ = select.select([self.inbox.fileno(), self.wakeup[0], *lines.open], [], [], 5.0)
             if self.inbox.fileno() in ready:
-                os.kill(child, signal.SIGKILL)
-                os.waitpid(child, 0)
+                _clear(child)
                 os._exit(1)
             if self.wakeup[0] in ready:
                 os.read(self.wakeup[0], 4096)
+
+
+def _clear(child: int) -> None:
+    """Kill what a job left running, in its group and out of it."""
+    signal_group(child, signal.SIGKILL)
+    if has_children():
+        kill_descendants(os.getpid())
 
 
 class _Lines:
@@ -198,8 +240,8 @@ def _run(job: Job, events: int) -> None:
     """In the child: do the job, leave its outcome in the result file, and end without the parent's clean-up."""
     judging = "left" in job.kwargs
     if judging:  # a request to stop is for the first half: this one is short, and its result would be lost
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        for number in STOPPING:
+            signal.signal(number, signal.SIG_IGN)
     _redirect_output(job.log, os.O_APPEND if judging else os.O_TRUNC)
 
     def emit(**event: float | None) -> None:

@@ -33,6 +33,8 @@ def _run(arguments: list[str], debug: bool) -> int:
     usage_error = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
     warnings.showwarning = _one_line_warning  # type: ignore[assignment]
     signal.signal(signal.SIGTERM, _terminate)
+    if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # else `nohup` wants it so
+        signal.signal(signal.SIGHUP, _hang_up)
     try:
         result = app(arguments, standalone_mode=False, prog_name="pdebench-hss")
         return int(result or 0)
@@ -45,6 +47,13 @@ def _run(arguments: list[str], debug: bool) -> int:
     except (KeyboardInterrupt, typer.Abort):
         print("stopped.", file=sys.stderr)
         return 130
+    except SystemExit as end:
+        if "_PDEBENCH_HSS_COMPLETE" in os.environ:  # the shell's completion ends this way
+            raise
+        print(f"error: a plugin called sys.exit({end.code}); --debug shows where", file=sys.stderr)
+        if debug:
+            traceback.print_exc()
+        return 1
     except BrokenPipeError:
         # The reader of our output went away (`| head`): nothing left to say, and nothing wrong.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -76,4 +85,14 @@ def _one_line_warning(message: Any, category: type[Warning], filename: str, line
 
 def _terminate(*_: Any) -> None:
     """A polite kill stops a run the way Ctrl-C does."""
+    raise KeyboardInterrupt
+
+
+def _hang_up(*_: Any) -> None:
+    """So does a terminal that is closed; and what is still printed must not fail because of it."""
+    for descriptor in (1, 2):
+        try:
+            os.write(descriptor, b"")
+        except OSError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), descriptor)
     raise KeyboardInterrupt

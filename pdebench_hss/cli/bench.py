@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from ..plugins import load_registry
+from ..plugins import load_reference, load_registry
 from .output import Format, FormatOption, PluginOption, StrictOption, print_rows, warn_broken
 
 
@@ -35,11 +35,10 @@ def bench(
     """
     registry = load_registry(plugin or (), strict=bool(strict))
     warn_broken(registry)
-    reference = registry.bench(name).spec
+    measure = load_reference("bench", name, registry.bench(name))
 
     from ..bench import Request
     from ..config import available_cores
-    from ..lazy import resolve
 
     request = Request(
         registry=registry,
@@ -52,7 +51,7 @@ def bench(
         explain=explain,
         say=lambda text: print(text, flush=True) if form is Format.table else None,
     )
-    result = resolve(reference)(request)
+    result = measure(request)
     print_rows([{**row, **_short(row)} for row in result.rows], result.columns, form)
     if explain:
         return

@@ -56,6 +56,9 @@ class PlainReporter(Reporter):
             shares = f"{human_bytes(done)} of {human_bytes(total)}"
             console.print(f"data   {source}: {shares} read to identify it", markup=False)
 
+    def note(self, message: str) -> None:
+        console.print(f"note   {message}", markup=False)
+
     def data_progress(self, dataset: Dataset, done: int, total: int) -> None:
         if self._is_time(dataset.id):
             console.print(f"data   {dataset.title}: {done} of {total} samples", markup=False)

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from ..errors import PdebenchError
 from ..hookspecs import hookimpl
 from ..resources import Resources
 
@@ -26,6 +27,12 @@ def pdebench_hss_executors() -> dict[str, str]:
         "process": "pdebench_hss.executors.process:ProcessExecutor",
         "ray": "pdebench_hss.executors.ray:RayExecutor",
     }
+
+
+class ExecutorLost(PdebenchError):
+    """The place where trials ran is gone, and so is no fault of theirs. What is done is kept."""
+
+    exit_code = 1
 
 
 @dataclass(frozen=True)
@@ -51,6 +58,8 @@ class TrialEvent:
 class Executor(ABC):
     """Made once per run. ``jobs`` trials side by side, each with at most ``timeout`` seconds."""
 
+    notes: Sequence[str] = ()  # what the user should know of the place, printed before anything starts
+
     def __init__(self, registry: Registry, config: RunConfig) -> None:
         self.registry, self.config = registry, config
         self.jobs, self.threads, self.timeout = config.n_jobs, config.threads, config.timeout
@@ -61,7 +70,10 @@ class Executor(ABC):
 
     @abstractmethod
     def run(self, work: Sequence[Work]) -> Iterator[TrialEvent]:
-        """Run all of it; yields exactly one ``finished`` per trial, whatever the trial does."""
+        """Run all of it; yields exactly one ``finished`` per trial, whatever the trial does.
+
+        Raises `ExecutorLost` if no trial can run here any more.
+        """
 
     def stop(self) -> Iterator[TrialEvent]:
         """After an interrupt: let what runs save its state, and yield what finished meanwhile."""

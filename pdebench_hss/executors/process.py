@@ -6,12 +6,13 @@ earlier trial never wait for those of a later one.
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from ..pool import Event, WorkerPool
+from ..scratch import Scratch
+from ..training import Interrupted
 from ..trial import Trial
 from ..worker import Job
 from . import Executor, TrialEvent, Work
@@ -23,13 +24,13 @@ PRELOAD = ("pdebench_hss.warm",)
 
 class ProcessExecutor(Executor):
     _pool: WorkerPool | None = None
-    _meeting: tempfile.TemporaryDirectory[str] | None = None
+    _meeting: Scratch | None = None
 
     def run(self, work: Sequence[Work]) -> Iterator[TrialEvent]:
         size = self.config.ddp
         self._trials: dict[str, Trial] = {item.trial.key: item.trial for item in work}
         self._gangs = {key: Gang(size) for key in self._trials}
-        self._meeting = tempfile.TemporaryDirectory(prefix="pdebench-hss-ranks-")
+        self._meeting = Scratch("ranks")
         jobs = [self._job(item, rank) for item in work for rank in range(size)]
         processes = size * max(1, min(self.jobs // size, len(work)))
         # Not in a `with`: an interrupt must leave the trials running until `stop` has asked them to save their state.
@@ -67,6 +68,10 @@ class ProcessExecutor(Executor):
             elif rank == "0" and (event.kind == "started" or is_progress(event.value)):
                 yield TrialEvent(trial, event.kind, event.value)
             return
+        if event.kind == "failed" and event.value.kind == Interrupted.__name__:
+            # Somebody else asked it to stop, as systems that shut down ask every process: it saved its state, and that
+            # is no result. The request is taken as one to the whole run.
+            raise KeyboardInterrupt
         gang.end(int(rank), record_of(trial, event, self.timeout))
         if gang.failed:
             for stranded in gang.missing:

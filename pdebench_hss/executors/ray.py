@@ -7,6 +7,7 @@ needs little memory however long the plan is, and a trial ends exactly once.
 from __future__ import annotations
 
 import collections
+import contextlib
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -19,8 +20,8 @@ from ..pool import GRACE
 from ..records import FAILED, OK, OUT_OF_MEMORY, Record
 from ..resources import Resources
 from ..trial import ended_without_record
-from . import Executor, TrialEvent, Work
-from .ray_cluster import check_nodes, check_room, connect, import_ray, slots
+from . import Executor, ExecutorLost, TrialEvent, Work
+from .ray_cluster import check_nodes, check_room, connect, import_ray, local_note, slots
 from .ray_send import Attempt, Sender
 
 RETRIES = 3  # after the loss of a node
@@ -36,6 +37,8 @@ class RayExecutor(Executor):
         super().__init__(registry, config)
         self._ray = import_ray()
         self._to_leave = connect(config)
+        if self._to_leave and not config.ray_address:
+            self.notes = [local_note()]
         self._sender: Sender | None = None
         self._queue: collections.deque[Work] = collections.deque()
         self._running: dict[str, Attempt] = {}  # by the trial's key
@@ -51,6 +54,12 @@ class RayExecutor(Executor):
         self._queue.extend(work)
         self._readers = collections.Counter(item.data for item in work)
         self._sender = Sender(self.config)
+        try:
+            yield from self._run()
+        except (self._ray.exceptions.LocalRayletDiedError, self._ray.exceptions.RaySystemError) as error:
+            raise ExecutorLost(f"Ray's process on this machine (its raylet) died: {_first_line(error)}") from error
+
+    def _run(self) -> Iterator[TrialEvent]:
         while self._queue or self._running:
             while self._queue and len(self._running) < self._window(self._queue[0].needs):
                 self._send(self._queue.popleft())
@@ -75,7 +84,8 @@ class RayExecutor(Executor):
 
     def close(self) -> None:
         if self._sender is not None:
-            self._sender.close()
+            with contextlib.suppress(self._ray.exceptions.RayError):  # it may be gone
+                self._sender.close()
         if self._to_leave:
             self._ray.shutdown()
 
@@ -126,6 +136,8 @@ class RayExecutor(Executor):
     def _note(self, attempt: Attempt, rank: int, error: Exception) -> None:
         """A task ended without an answer: for its own reasons, or because its node or worker is gone."""
         errors, trial = self._ray.exceptions, attempt.work.trial
+        if isinstance(error, errors.LocalRayletDiedError):
+            raise error  # no trial can run any more, and none is to blame
         if isinstance(error, errors.OutOfMemoryError):
             reason = f"killed by Ray for memory: {_first_line(error)}"
             attempt.gang.end(rank, ended_without_record(trial, OUT_OF_MEMORY, reason))

@@ -6,10 +6,11 @@ numbers under the same key. So the versions of core, plugins, torch and the file
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import socket
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,7 @@ class ClusterError(PdebenchError):
 
 
 def connect(config: RunConfig) -> bool:
-    """Join the cluster, or start one here; returns whether it has to be left at the end."""
+    """Join the cluster, or start one here that only this machine can reach; returns whether to leave it at the end."""
     ray = import_ray()
     if ray.is_initialized():  # in a notebook that is on a cluster already
         return False
@@ -39,7 +40,10 @@ def connect(config: RunConfig) -> bool:
         else:
             os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
             cpus = max(config.ddp, config.n_jobs) * config.threads
-            ray.init("local", num_cpus=cpus, include_dashboard=False, object_store_memory=LOCAL_STORE_BYTES, **quiet)
+            with _on_loopback(ray):
+                ray.init(
+                    "local", num_cpus=cpus, include_dashboard=False, object_store_memory=LOCAL_STORE_BYTES, **quiet
+                )
     except (OSError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
         reason = (str(error) or type(error).__name__).splitlines()[0]
         if not config.ray_address:
@@ -49,6 +53,45 @@ def connect(config: RunConfig) -> bool:
             f"no Ray cluster at {config.ray_address} ({reason}). Start one by: ray start --head.{token}"
         ) from None
     return True
+
+
+@contextlib.contextmanager
+def _on_loopback(ray: Any) -> Iterator[None]:
+    """Ray's processes that are started in here listen on 127.0.0.1: whoever reaches their ports can run code.
+
+    Ray asks for its own address instead of taking one, unless it believes that this machine can't be in a cluster. It
+    reads that from a variable when it is imported, and so do the processes that it starts.
+    """
+    constants = ray._private.ray_constants
+    before, variable = constants.ENABLE_RAY_CLUSTER, constants.ENABLE_RAY_CLUSTERS_ENV_VAR
+    constants.ENABLE_RAY_CLUSTER = False
+    with _environment(variable, "0"):
+        try:
+            yield
+        finally:
+            constants.ENABLE_RAY_CLUSTER = before
+    # Ray prints the log of a raylet that died, whatever it was told about logs. The run's own line says it.
+    ray._private.worker.print_to_stdstream = lambda *_, **__: None
+
+
+@contextlib.contextmanager
+def _environment(name: str, value: str) -> Iterator[None]:
+    before = os.environ.get(name)
+    os.environ[name] = value
+    try:
+        yield
+    finally:
+        del os.environ[name]
+        if before is not None:
+            os.environ[name] = before
+
+
+def local_note() -> str:
+    """Where a local Ray listens, as Ray itself says."""
+    addresses = sorted({node["NodeManagerAddress"] for node in import_ray().nodes() if node["Alive"]})
+    if addresses == ["127.0.0.1"]:
+        return "a local Ray was started; it listens on 127.0.0.1 only"
+    return f"a local Ray was started; it can be reached from outside at {', '.join(addresses)}"
 
 
 def _knock(address: str) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
-import tempfile
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,6 +19,7 @@ from filelock import FileLock
 from .. import data, datafile
 from ..files import replacing
 from ..pool import Event, WorkerPool
+from ..scratch import Scratch
 from ..worker import Job
 from .halves import is_progress, job, record_from
 
@@ -90,7 +90,7 @@ def run_parcel(parcel: Parcel, mailbox: Any) -> Answer:
     context = replace(parcel.context, data=parcel.data.name)
     if context.ranks > 1:
         context = replace(context, rendezvous=_meet(parcel, mailbox))
-    with tempfile.TemporaryDirectory(prefix="pdebench-hss-trial-") as scratch:
+    with Scratch("trial") as scratch:
         log = os.path.join(scratch, "log")
         event = _run(job(parcel.key, parcel.trial, context, log), parcel, mailbox)
         return Answer(_record(parcel, event), _tail(log))

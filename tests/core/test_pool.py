@@ -131,7 +131,7 @@ def test_a_job_ends_with_the_half_that_does_not_end_well(pool):
     assert found["first, dies"][1] == "SIGSEGV"
     assert found["exits, second"][1] == "exit code 0"
     assert endings(pool, pair(first, waits), timeout=1.0) == {"first, waits": ("timeout", None)}
-    assert not os.listdir(pool._scratch.name)  # nothing is left behind
+    assert os.listdir(pool._scratch.name) == [".owner"]  # nothing is left behind
 
 
 def test_a_request_to_stop_does_not_lose_what_only_has_to_be_judged(pool):

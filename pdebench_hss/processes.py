@@ -1,0 +1,90 @@
+"""Ending processes with everything that they started.
+
+A job leads a process group of its own, which is killed whole. What left the group (a daemon calls `setsid`) is still
+found on Linux: its orphans become children of the worker, who asked to be their reaper, and the tree of a process is
+read from ``/proc``. Elsewhere the group is all that is reached.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import signal
+import sys
+import time
+from collections import defaultdict
+
+PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36  # of Linux's prctl(2)
+
+
+def adopt_orphans() -> None:
+    """From now on, what descendants of this process leave behind becomes its children."""
+    _prctl(PR_SET_CHILD_SUBREAPER, 1)
+
+
+def die_with_parent(parent: int) -> None:
+    """Have the kernel kill this process when its parent ends; to be called right after a fork."""
+    _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:  # it was quicker
+        os._exit(1)
+
+
+def wake_when_parent_dies() -> None:
+    """Have the kernel continue this process, should it be stopped then, so that it can end in order."""
+    _prctl(PR_SET_PDEATHSIG, signal.SIGCONT)
+
+
+def _prctl(option: int, value: int) -> None:
+    if sys.platform == "linux":
+        with contextlib.suppress(OSError, AttributeError):
+            ctypes.CDLL(None).prctl(option, ctypes.c_ulong(value), 0, 0, 0)
+
+
+def lead_group(pid: int) -> None:
+    """Make a process the leader of a group. Parent and child both call it, so that neither has to wait."""
+    with contextlib.suppress(OSError):
+        os.setpgid(pid, pid)
+
+
+def signal_group(leader: int, number: int) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(leader, number)
+
+
+def descendants(pid: int) -> list[int]:
+    """All processes below this one, nearest first; none where there is no ``/proc``."""
+    children = defaultdict(list)
+    for name in os.listdir("/proc") if os.path.isdir("/proc/self") else ():
+        if name.isdigit():
+            with contextlib.suppress(OSError, ValueError), open(f"/proc/{name}/stat", "rb") as file:
+                # pid (name) state ppid ...: the name may hold anything, a ")" too
+                state, parent = file.read().rpartition(b")")[2].split()[:2]
+                if state != b"Z":
+                    children[int(parent)].append(int(name))
+    found = list(children[pid])
+    for child in found:  # the list grows while it is walked
+        found += children[child]
+    return found
+
+
+def kill_descendants(pid: int, seconds: float = 5.0) -> None:
+    """Kill everything below a process, again and again until nothing new was started meanwhile."""
+    limit = time.monotonic() + seconds
+    while (found := descendants(pid)) and time.monotonic() < limit:
+        for child in found:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(child, signal.SIGKILL)
+        time.sleep(0.01)
+        if pid == os.getpid():
+            has_children()
+
+
+def has_children() -> bool:
+    """Whether this process has any that still run; those that have ended are collected."""
+    try:
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+    except ChildProcessError:
+        return False
+    return True
