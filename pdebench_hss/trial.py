@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from . import data, machine, training
+from . import data, devices, machine, training
 from .budget import parse_budget
 from .evaluation import Predictor, time_prediction
 from .hashing import digest, seed_from
@@ -32,6 +32,7 @@ from .ranks import ALONE, ProcessGroup, Ranks, refusal
 from .records import DIVERGED, FAILED, OK, OUT_OF_MEMORY, Record
 from .sizing import count_parameters
 from .training import Diverged, Emit, Interrupted, Optimizer, TrainSet
+from .trial_device import TrialDevice
 
 # Fields for readers. They are spelling, not substance: what they say is in the other fields.
 DESCRIPTIVE = ("model_label", "task_label", "equation", "metric", "training_free")
@@ -64,10 +65,13 @@ class Trial:
     equation: str = ""
     metric: str = ""
     training_free: bool = False
+    precision: str = devices.DEFAULT_PRECISION
 
     @cached_property
     def key(self) -> str:
         content = {k: v for k, v in self.to_dict().items() if k not in DESCRIPTIVE}
+        if self.precision == devices.DEFAULT_PRECISION:  # so keys are those of releases that had no other
+            del content["precision"]
         return digest(content)[:24]
 
     @property
@@ -77,7 +81,7 @@ class Trial:
         data_seed = f" data_seed={self.data_seed}" if self.data_seed else ""
         return (
             f"{self.task_label} {self.model_label} {self.scale} {self.budget}{size} "
-            f"n={self.n_train} seed={self.seed}{data_seed} {self.device}"
+            f"n={self.n_train} seed={self.seed}{data_seed} {devices.label(self.device, self.precision)}"
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -105,6 +109,8 @@ class Context:
     rank: int = 0
     ranks: int = 1
     rendezvous: str = ""
+    gpu: int = 0  # of those that the process sees
+    cuda_graphs: bool = False
 
 
 @dataclass
@@ -128,12 +134,13 @@ def run_trial(
     started = time.time()
     if context.threads:
         torch.set_num_threads(context.threads)
-    resident = machine.reset_peak_memory()
+    where = TrialDevice(trial.device, context.gpu, trial.precision)
     progress = _Progress()
     status, reason = OK, ""
     try:
         registry = registry or load_registry(context.plugin_files)
-        _run(trial, context, registry, progress, emit)
+        with where:
+            _run(trial, context, registry, progress, emit, where)
     except Interrupted:
         raise
     except Diverged as error:
@@ -150,19 +157,21 @@ def run_trial(
         trial=trial.to_dict(),
         status=status,
         reason=reason,
-        peak_memory=_peak(trial.device, resident),
-        provenance=provenance(trial, started, context.ranks),
+        peak_memory=where.peak_memory(),
+        provenance=provenance(trial, started, context.ranks, where.facts()),
         **vars(progress),
     )
 
 
-def _run(trial: Trial, context: Context, registry: Registry, progress: _Progress, emit: Emit) -> None:
+def _run(
+    trial: Trial, context: Context, registry: Registry, progress: _Progress, emit: Emit, where: TrialDevice
+) -> None:
     model_spec = registry.model(trial.model).spec
     task_spec = registry.task(trial.task).spec
     source = Path(context.source) if context.source else None
     dataset = data.Dataset(task_spec, trial.scale, trial.task_params, trial.data_seed, source)
     samples = data.load(dataset, trial.n_train, data.data_dir() / context.data if context.data else None)
-    task, device = samples.task, torch.device(trial.device)
+    task = samples.task
     progress.data = {
         "sha256": samples.sha256,
         "n_train": len(samples.train.inputs),
@@ -178,14 +187,15 @@ def _run(trial: Trial, context: Context, registry: Registry, progress: _Progress
     progress.parameters = {"real": count.real, "numel": count.numel, "target": trial.params_target}
 
     if _is_closed_form(model):
-        device = torch.device("cpu")  # such a model is fitted, and so predicts, where its arrays are
+        where.use_host()
     start = time.perf_counter()
-    normalizer = _fit(model, samples, trial, context, device, progress, emit)
+    normalizer = _fit(model, samples, trial, context, where, progress, emit)
     progress.seconds.setdefault("fit", time.perf_counter() - start)
     if context.rank > 0:
         return  # the weights are the same everywhere: rank 0 scores them
 
-    predict = Predictor(model, task, normalizer, int(trial.optimizer["batch"]), device)
+    batch = int(trial.optimizer["batch"])
+    predict = Predictor(model, task, normalizer, batch, where.device, trial.precision)
     prediction = predict(samples.test.inputs)
     if not np.isfinite(prediction).all():
         bad = int(np.argmin(np.isfinite(prediction).reshape(len(prediction), -1).all(axis=1)))
@@ -207,7 +217,7 @@ def _fit(
     samples: data.TaskData,
     trial: Trial,
     context: Context,
-    device: torch.device,
+    where: TrialDevice,
     progress: _Progress,
     emit: Emit,
 ) -> training.Normalizer:
@@ -219,12 +229,13 @@ def _fit(
         return train.normalizer
     if not any(p.requires_grad for p in model.parameters()):
         raise ValueError(f"model {trial.model!r} has neither parameters to train nor a fit() or solve() of its own")
+    device = where.start()
     model.to(device)
     numbers = trial.optimizer
     optimizer = Optimizer(int(numbers["batch"]), numbers["lr"], numbers["lr_min"], numbers["weight_decay"])
     ranks = _join(model, train, context, device)
     with ranks.together():
-        progress.flops_step = training.count_step_flops(model, train, optimizer.batch, ranks)
+        progress.flops_step = training.count_step_flops(model, train, optimizer.batch, ranks, trial.precision)
         run = training.fit(
             model,
             train,
@@ -238,7 +249,11 @@ def _fit(
             emit=emit if context.rank == 0 else lambda **_: None,
             should_stop=_STOP.is_set,
             ranks=ranks,
+            precision=trial.precision,
+            cuda_graphs=context.cuda_graphs,
         )
+    if run.graphs:
+        where.note(cuda_graphs=run.graphs)
     progress.spent = asdict(run.spent)
     progress.seconds["fit"] = run.spent.seconds  # over all sittings, if it was interrupted
     progress.samples = {
@@ -270,27 +285,22 @@ _STOP = threading.Event()
 
 def ended_without_record(trial: Trial, status: str, reason: str) -> Record:
     """The record of a trial whose process could not write one."""
-    return Record(trial.key, trial.to_dict(), status, reason, provenance=provenance(trial, time.time()))
+    gpus = devices.look().gpus[:1] if trial.device == "cuda" else ()
+    facts = {"hardware": machine.hardware(tuple(gpu.name for gpu in gpus)), "device": trial.device}
+    return Record(trial.key, trial.to_dict(), status, reason, provenance=provenance(trial, time.time(), facts=facts))
 
 
-def provenance(trial: Trial, started: float, ranks: int = 1) -> dict[str, Any]:
+def provenance(trial: Trial, started: float, ranks: int = 1, facts: Mapping[str, Any] | None = None) -> dict[str, Any]:
     plugins = tuple({origin.rsplit(" ", 1)[0] for origin in (trial.model_origin, trial.task_origin)})
     return {
         "versions": machine.versions(plugins),
         "source": machine.source_state(),
-        "hardware": machine.hardware(),
-        "device": trial.device,
+        **(facts or {"hardware": machine.hardware(), "device": trial.device}),
         "threads": torch.get_num_threads(),
         **({"ddp": ranks} if ranks > 1 else {}),
         "started": started,
         "ended": time.time(),
     }
-
-
-def _peak(device: str, resident: int) -> int:
-    if device.startswith("cuda"):
-        return int(torch.cuda.max_memory_allocated())
-    return max(0, machine.peak_memory() - resident)
 
 
 def _is_out_of_memory(error: Exception) -> bool:
