@@ -6,7 +6,9 @@
 Inside, a tensor moved to the device is a wrapper around a CPU tensor. Mixing it with a CPU tensor is refused as torch
 refuses it, a dtype that the device has not is refused, and what a real device would make the host wait for is counted:
 ``fake.reads`` (a value asked for by the host), ``fake.uploads`` and ``fake.downloads`` (copies of tensors), besides
-``fake.calls``, every operator that ran on the device.
+``fake.pinned`` (arrays in pinned memory) and ``fake.calls``, every operator that ran on the device.
+
+`FakeCuda` stands in for the functions of ``torch.cuda`` that go with it, `pretend_gpus` for a machine that has some.
 """
 
 from __future__ import annotations
@@ -17,12 +19,16 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.nn.utils import clip_grad
+from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten, tree_map
 
 aten = torch.ops.aten
 # Indices may come from the host (and are copied), as may scalars.
 MIXES = {aten.index.Tensor, aten.copy_.default, aten._to_copy.default, aten.index_put_.default}
+
+# A wrapper can't pass on that its tensor is a lazy conjugate or negative.
+PHYSICAL = {aten._conj.default: aten.conj_physical.default, aten._neg_view.default: aten.neg.default}
 
 
 class OnDevice(Tensor):
@@ -46,6 +52,9 @@ class OnDevice(Tensor):
     def tolist(self) -> Any:  # torch reads the storage, which a wrapper has not
         return self.cpu().tolist()
 
+    def __reduce_ex__(self, protocol: Any) -> Any:  # saved as what it wraps
+        return self.elem.__reduce_ex__(protocol)
+
     def numpy(self, *_: Any) -> Any:
         raise TypeError(f"can't convert a tensor on {self.fake.device} to numpy; copy it to host memory first")
 
@@ -66,6 +75,9 @@ class OnDevice(Tensor):
             return torch.ops.aten._to_copy(self, dtype=wanted) if copy else self
         return torch.ops.aten._to_copy(self, device=device, dtype=dtype)
 
+    def new_tensor(self, values: Any, **options: Any) -> Tensor:
+        return torch.tensor(values, dtype=options.get("dtype") or self.dtype).to(self.device)
+
     def cpu(self, *_: Any, **__: Any) -> Tensor:
         return self.to("cpu")
 
@@ -78,7 +90,7 @@ class OnDevice(Tensor):
 class FakeDevice(TorchDispatchMode):
     def __init__(self, device: str, refused: tuple[torch.dtype, ...] = ()) -> None:
         super().__init__()
-        self.device, self.refused = torch.device(device), refused
+        self.device, self.refused = torch.device(torch.device(device).type, 0), refused
         self.clear()
 
     def __enter__(self) -> FakeDevice:
@@ -88,10 +100,13 @@ class FakeDevice(TorchDispatchMode):
         )  # a wrapper can't be put into a plain parameter
         self._group = clip_grad._group_tensors_by_device_and_dtype
         clip_grad._group_tensors_by_device_and_dtype = self._grouped  # done in C++, which sees CPU tensors
+        self._with_index = _WithIndex(self.device)
+        self._with_index.__enter__()
         return super().__enter__()
 
     def __exit__(self, *error: Any) -> None:
         super().__exit__(*error)
+        self._with_index.__exit__(*error)
         torch.cuda._lazy_init = self._lazy_init
         torch.__future__.set_overwrite_module_params_on_conversion(False)
         clip_grad._group_tensors_by_device_and_dtype = self._group
@@ -101,7 +116,7 @@ class FakeDevice(TorchDispatchMode):
         return {(group[0][0].device, dtype): (group, order) for (_, dtype), (group, order) in found.items()}
 
     def clear(self) -> None:
-        self.reads = self.uploads = self.downloads = 0
+        self.reads = self.uploads = self.downloads = self.pinned = 0
         self.calls: Counter[str] = Counter()
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -109,6 +124,9 @@ class FakeDevice(TorchDispatchMode):
         flat = tree_flatten((args, kwargs))[0]
         if any(isinstance(x, OnDevice) for x in flat) or self.is_here(kwargs.get("device")):
             return self.run(func, args, kwargs)
+        if kwargs.get("pin_memory"):  # there is nothing here to pin memory for
+            self.pinned += 1
+            kwargs = {**kwargs, "pin_memory": False}
         return func(*args, **kwargs)
 
     def run(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
@@ -117,7 +135,10 @@ class FakeDevice(TorchDispatchMode):
         strangers = [x for x in flat if isinstance(x, Tensor) and not isinstance(x, OnDevice) and x.ndim]
         if strangers and mine and func not in MIXES:
             raise RuntimeError(f"{func}: expected all tensors on one device, found {self.device} and cpu")
-        away = "device" in kwargs and kwargs["device"] is not None and not self.is_here(kwargs["device"])
+        func = PHYSICAL.get(func, func)
+        # Factories are told by C++ that they are on the CPU, and stay here; a copy to there is meant.
+        target = kwargs.get("device") if func is aten._to_copy.default else None
+        away = target is not None and not self.is_here(target)
         self._count(func, args, mine, strangers, away)
         if "device" in kwargs:
             kwargs = {**kwargs, "device": torch.device("cpu")}
@@ -152,5 +173,92 @@ class FakeDevice(TorchDispatchMode):
         return device is not None and torch.device(device).type == self.device.type
 
 
+class _WithIndex(TorchFunctionMode):
+    """``.to("mps")`` means ``mps:0``; torch finds the index by asking the device, which a build without it can't."""
+
+    def __init__(self, device: torch.device) -> None:
+        super().__init__()
+        self.device = device
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        return func(*map(self._complete, args), **{k: self._complete(v) for k, v in (kwargs or {}).items()})
+
+    def _complete(self, x: Any) -> Any:
+        if isinstance(x, torch.device) and x == torch.device(self.device.type):
+            return torch.device(self.device.type, 0)
+        return x
+
+
 def _unwrap(x: Any) -> Any:
     return x.elem if isinstance(x, OnDevice) else x
+
+
+class FakeCuda:
+    """``torch.cuda`` of a machine with some GPUs: one generator and one count of bytes each."""
+
+    def __init__(self, monkeypatch: Any, count: int = 1, free: int = 8 << 30) -> None:
+        self.generators = [torch.Generator().manual_seed(100 + index) for index in range(count)]
+        self.free, self.asked = free, Counter[str]()
+        self.allocated, self.peak = [0] * count, [0] * count
+        for name in (
+            *("init", "set_device", "current_device", "get_rng_state", "set_rng_state", "mem_get_info", "synchronize"),
+            *("reset_peak_memory_stats", "memory_allocated", "max_memory_allocated", "get_device_name", "device_count"),
+            *("get_rng_state_all", "set_rng_state_all"),
+        ):
+            monkeypatch.setattr(torch.cuda, name, self._counted(name))
+
+    def _counted(self, name: str) -> Any:
+        def call(*args: Any, **kwargs: Any) -> Any:
+            self.asked[name] += 1
+            return getattr(self, f"_{name}", lambda *_: None)(*args, **kwargs)
+
+        return call
+
+    def _at(self, device: Any = None) -> int:
+        index = device if isinstance(device, int) else None if device is None else torch.device(device).index
+        return 0 if index is None else index
+
+    def _device_count(self) -> int:
+        return len(self.generators)
+
+    def _current_device(self) -> int:
+        return 0
+
+    def _get_rng_state(self, device: Any = None) -> Tensor:
+        return self.generators[self._at(device)].get_state()
+
+    def _set_rng_state(self, state: Tensor, device: Any = None) -> None:
+        self.generators[self._at(device)].set_state(state)
+
+    def _get_rng_state_all(self) -> list[Tensor]:
+        return [g.get_state() for g in self.generators]
+
+    def _set_rng_state_all(self, states: Any) -> None:
+        for index, state in enumerate(states):
+            self.generators[index].set_state(state)
+
+    def _mem_get_info(self, device: Any = None) -> tuple[int, int]:
+        if isinstance(device, torch.device) and device.index is None:  # as torch 2.4 has it
+            raise ValueError(f"Expected a torch.device with a specified index or an integer, but got:{device}")
+        return self.free, 16 << 30
+
+    def _reset_peak_memory_stats(self, device: Any = None) -> None:
+        self.peak[self._at(device)] = self.allocated[self._at(device)]
+
+    def _memory_allocated(self, device: Any = None) -> int:
+        return self.allocated[self._at(device)]
+
+    def _max_memory_allocated(self, device: Any = None) -> int:
+        return self.peak[self._at(device)]
+
+    def _get_device_name(self, device: Any = None) -> str:
+        return f"Fake {self._at(device)}"
+
+
+def pretend_gpus(monkeypatch: Any, count: int) -> None:
+    """As the driver sees them: it never asks by itself."""
+    from pdebench_hss import devices
+
+    gpu = devices.Gpu("Fake", 16 << 30, (9, 0))
+    found = devices.Found((gpu,) * count, "" if count else "torch finds no NVIDIA GPU")
+    monkeypatch.setattr(devices, "look", lambda: found)
