@@ -200,14 +200,15 @@ class Run:
     def _needs(self, cell: Cell) -> Resources:
         """What a trial needs where it runs, as the model, the task and the user state it."""
         spec, model = cell.dataset.spec, self.registry.model(cell.trial.model)
-        on_gpu = cell.trial.device == "cuda" and model.spec.is_trained()
+        on_gpu, trained = cell.trial.device == "cuda", model.spec.is_trained()
         default = Resources(cpus=1, gpus=1) if on_gpu else Resources(cpus=self.config.threads)
         task = spec.info(cell.trial.scale, cell.trial.task_params)
         stated = {
             f"model {model.spec.name!r}": ask(model, spec, lambda: model.spec.resources_for(task)),
             f"task {spec.name!r}": cell.dataset.size.resources,
         }
-        return needs(default, stated, self.config.resources)
+        found = needs(default, stated, self.config.resources)
+        return found if trained else replace(found, gpus=0.0)  # closed forms stay on the CPU, whatever is stated
 
     def _checkpoint(self, trial: Trial) -> str:
         if self.config.storage:

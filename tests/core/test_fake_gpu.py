@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from types import SimpleNamespace
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -57,7 +58,7 @@ def run_on(monkeypatch, kind: str, model: str | ModelSpec, task: str, n: int = 6
 class Scale(nn.Module):
     """The smallest network; what it sees of torch's settings is kept."""
 
-    seen: dict[str, object] = {}
+    seen: ClassVar[dict[str, object]] = {}
 
     def __init__(self, task) -> None:
         super().__init__()
@@ -155,7 +156,7 @@ def test_a_checkpoint_of_another_kind_of_device_means_starting_from_zero(
 
 
 def test_a_cpu_trial_asks_cuda_nothing(monkeypatch, tmp_path):
-    """Random states, names of hardware, memory: each question would start CUDA on a GPU that the trial has no use for."""
+    """Random states, names of hardware, memory: each question would start CUDA, on a GPU that nobody is to use."""
     cuda = FakeCuda(monkeypatch, count=2)
     assert run_on(monkeypatch, "cpu", SCALE, "poisson_1d").status == "ok"
     with pytest.raises(Interrupted):
@@ -182,7 +183,7 @@ def test_every_model_computes_in_one_precision_and_the_record_says_which(monkeyp
         record = run_on(monkeypatch, "cuda", SCALE, "poisson_1d", **options)
     assert (Scale.seen["matmul"], Scale.seen["cudnn"]) == (allowed, allowed)
     assert record.provenance["tf32"] == {"matmul": allowed, "cudnn": allowed}
-    assert record.provenance["precision"] == precision or "float32"
+    assert record.provenance["precision"] == (precision or "float32")
     assert torch.backends.cudnn.allow_tf32  # as it was: the process may be a notebook's
     assert not torch.backends.cuda.matmul.allow_tf32
 

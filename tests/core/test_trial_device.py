@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import warnings
+from typing import ClassVar
 
 import pytest
 import torch
@@ -50,7 +51,7 @@ def test_a_board_never_mixes_precisions():
 
 def test_bf16_is_asked_for_by_name_and_changes_the_numbers(monkeypatch):
     class Product(nn.Module):
-        seen: set[torch.dtype] = set()
+        seen: ClassVar[set[torch.dtype]] = set()
 
         def __init__(self, task) -> None:
             super().__init__()
