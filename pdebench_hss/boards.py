@@ -21,6 +21,7 @@ import numpy as np
 import pandas as pd
 
 from . import paper_tables, tables
+from .devices import DEFAULT_PRECISION, label
 from .errors import StoreError
 from .files import replacing, write_text
 from .intervals import by_start
@@ -134,7 +135,7 @@ def _machine(ran: list[Record]) -> list[str]:
     facts = [
         ("Machine", _hardware),
         ("Threads per trial", lambda p: str(p["threads"])),
-        ("Device", lambda p: str(p["device"])),
+        ("Device", lambda p: label(p["device"], p.get("precision", DEFAULT_PRECISION))),
         ("Versions", lambda p: ", ".join(f"{name} {number}" for name, number in sorted(p["versions"].items()))),
         ("Source", _source),
     ]

@@ -15,16 +15,23 @@ import torch
 from torch import Tensor, nn
 
 from . import storage
+from .trial_device import random_state, set_random_state
 
+CPU = torch.device("cpu")
 DIGEST_BYTES = hashlib.sha256().digest_size
 
 
-def write(place: str | Path, module: nn.Module, adamw: torch.optim.Optimizer, state: Mapping[str, Any]) -> None:
+def write(
+    place: str | Path,
+    module: nn.Module,
+    adamw: torch.optim.Optimizer,
+    state: Mapping[str, Any],
+    device: torch.device = CPU,
+) -> None:
     content = {
         "module": module.state_dict(),
         "optimizer": adamw.state_dict(),
-        "rng": torch.get_rng_state(),
-        "cuda_rng": torch.cuda.get_rng_state_all(),
+        "rng": random_state(device),
         **state,
     }
     blob = io.BytesIO()
@@ -44,15 +51,24 @@ def read(place: str | Path) -> dict[str, Any] | None:
     return torch.load(io.BytesIO(blob), weights_only=True, map_location="cpu")
 
 
-def restore(place: str | Path, content: Mapping[str, Any], module: nn.Module, adamw: torch.optim.Optimizer) -> bool:
-    """Load what was read at a place; false, and nothing is changed, if it is of another network."""
+def restore(
+    place: str | Path,
+    content: Mapping[str, Any],
+    module: nn.Module,
+    adamw: torch.optim.Optimizer,
+    device: torch.device = CPU,
+) -> bool:
+    """Load what was read at a place; false, and nothing is changed, if it is of another network or device."""
     if _shapes(content["module"]) != _shapes(module.state_dict()):
         print(f"checkpoint {_name(place)} can't be used (it is of another network); starting from zero")
         return False
+    try:
+        set_random_state(device, content["rng"])
+    except ValueError as error:
+        print(f"checkpoint {_name(place)} can't be used (it has {error}); starting from zero")
+        return False
     module.load_state_dict(content["module"])
     adamw.load_state_dict(content["optimizer"])
-    torch.set_rng_state(content["rng"])
-    torch.cuda.set_rng_state_all(content["cuda_rng"])
     return True
 
 

@@ -11,21 +11,22 @@ import os
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from . import devices
 from .budget import Budget, parse_budget, parse_count
 from .errors import UsageError, did_you_mean
 from .resources import parse_resources
 from .selection import split
 from .task import SCALES
 
-DEVICES = ("auto", "cpu", "cuda", "mps")
-TEXTS = ("scale", "budget", "executor", "device", "out", "data_dir", "ray_address", "storage", "resources")
+TEXTS = ("scale", "budget", "executor", "device", "precision", "out", "data_dir", "ray_address", "storage", "resources")
 # Where a run keeps things and what it runs on does not change what it asks for.
-PLACES = ("out", "force", "plugins", "ray_address", "storage")
+PLACES = ("out", "force", "plugins", "ray_address", "storage", "cuda_graphs")
 
 
 def _is_text(value: Any) -> bool:
@@ -40,6 +41,10 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
+def _is_choice(value: Any) -> bool:
+    return isinstance(value, bool)
+
+
 def _is_names(value: Any) -> bool:
     return _is_text(value) or (isinstance(value, (list, tuple)) and all(map(_is_text, value)))
 
@@ -49,7 +54,7 @@ _TYPES: dict[str, tuple[Callable[[Any], bool], str]] = {
     **dict.fromkeys(("models", "tasks", "plugins"), (_is_names, "a name or a list of names")),
     **dict.fromkeys(TEXTS, (_is_text, "text")),
     **dict.fromkeys(("jobs", "train_size", "data_seed", "ddp"), (_is_whole, "a whole number")),
-    **dict.fromkeys(("force", "strict_plugins"), (lambda value: isinstance(value, bool), "true or false")),
+    **dict.fromkeys(("force", "strict_plugins", "cuda_graphs"), (_is_choice, "true or false")),
     "timeout": (_is_number, "a number of seconds"),
     "match_params": (lambda value: _is_text(value) or _is_number(value), "a count such as 300k"),
     "seeds": (
@@ -72,6 +77,8 @@ class RunConfig:
     jobs: int | None = None
     timeout: float | None = None
     device: str = "auto"
+    precision: str = devices.DEFAULT_PRECISION
+    cuda_graphs: bool = False
     out: str = "leaderboards/latest"
     data_dir: str | None = None
     data_seed: int = 0
@@ -93,8 +100,9 @@ class RunConfig:
         if self.scale not in SCALES:
             hint = did_you_mean(str(self.scale), SCALES)
             raise UsageError(f"no scale {self.scale!r}.{hint}  Scales: {', '.join(SCALES)}")
-        if self.device.partition(":")[0] not in DEVICES:
-            raise UsageError(f"no device {self.device!r}; devices: {', '.join(DEVICES)}")
+        devices.check_precision(self.precision, devices.parse_device(self.device))
+        if self.executor == "ray" and ":" in self.device:
+            raise UsageError(f"--device {self.device}: with --executor ray, Ray chooses the GPU; write --device cuda")
         for name in ("jobs", "timeout", "train_size", "ddp"):
             value = getattr(self, name)
             if value is not None and not (isinstance(value, (int, float)) and value > 0):
@@ -121,10 +129,17 @@ class RunConfig:
             raise UsageError(f"--match-params must be at least 1, not {self.match_params}")
         return target
 
+    @cached_property
+    def resolved_device(self) -> devices.Device:
+        """``auto`` is found out once, before anything that depends on it."""
+        device = devices.resolve_device(self.device, elsewhere=self.executor == "ray")
+        devices.check_precision(self.precision, device)
+        return device
+
     @property
     def n_jobs(self) -> int:
         """Trials side by side. It never depends on how many are left: threads, and so rounding, follow from it."""
-        return self.jobs or (available_cores() if self.device in ("auto", "cpu") else 1)
+        return self.jobs or devices.default_jobs(self.resolved_device, available_cores())
 
     @property
     def threads(self) -> int:

@@ -14,8 +14,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from .normalization import Affine, Normalizer
+from .devices import DEFAULT_PRECISION
+from .normalization import Normalizer
 from .task import TaskInfo
+from .trial_device import autocast, float64_device
 
 TIMING_SECONDS = 1.0
 TIMING_REPEATS = 5
@@ -24,11 +26,22 @@ TIMING_REPEATS = 5
 class Predictor:
     """A fitted model as a function of physical inputs, in batches."""
 
-    def __init__(self, model: Any, task: TaskInfo, normalizer: Normalizer, batch: int, device: torch.device) -> None:
+    def __init__(
+        self,
+        model: Any,
+        task: TaskInfo,
+        normalizer: Normalizer,
+        batch: int,
+        device: torch.device,
+        precision: str = DEFAULT_PRECISION,
+    ) -> None:
         self.model, self.task, self.normalizer, self.batch, self.device = model, task, normalizer, batch, device
+        self.precision = precision
         if isinstance(model, nn.Module):
             model.eval()
         self._dtype = _dtype(model)
+        self._state_device = float64_device(device)
+        self._constants: dict[int, list[Tensor]] = {}  # of the normaliser, by the number of axes
 
     def __call__(self, inputs: np.ndarray) -> np.ndarray:
         if hasattr(self.model, "solve"):
@@ -38,7 +51,7 @@ class Predictor:
 
     @torch.no_grad()
     def _block(self, inputs: np.ndarray) -> np.ndarray:
-        state = torch.as_tensor(inputs).to(self.device, torch.float64)
+        state = torch.as_tensor(inputs).to(self._state_device).to(torch.float64)
         if not self.task.rollout:
             return self._apply(state).cpu().numpy()
         frames = []
@@ -48,15 +61,23 @@ class Predictor:
         return torch.stack(frames, dim=1).cpu().numpy()  # (batch, steps, c, *grid)
 
     def _apply(self, state: Tensor) -> Tensor:
-        x = (state - self._along(self.normalizer.inputs, "shift", state)) / self._along(
-            self.normalizer.inputs, "scale", state
-        )
-        y = self.model(x.to(self._dtype)).to(torch.float64)
-        return y * self._along(self.normalizer.outputs, "scale", y) + self._along(self.normalizer.outputs, "shift", y)
+        shift, scale, _, _ = self._affine(state.ndim)
+        x = ((state - shift) / scale).to(self._dtype)
+        with autocast(self.device, self.precision):
+            y = self.model(x.to(self.device))
+        y = y.to(self._state_device).to(torch.float64)  # in this order: a device may have no float64
+        _, _, shift, scale = self._affine(y.ndim)
+        return y * scale + shift
 
-    def _along(self, affine: Affine, name: str, x: Tensor) -> Tensor:
-        values = torch.as_tensor(getattr(affine, name), dtype=torch.float64, device=self.device)
-        return values.reshape(1, -1, *[1] * (x.ndim - 2))
+    def _affine(self, ndim: int) -> list[Tensor]:
+        """Shift and scale of inputs and outputs, ``(1, c, 1, ...)``: sent to the device once, not with each batch."""
+        if ndim not in self._constants:
+            self._constants[ndim] = [
+                torch.as_tensor(values, dtype=torch.float64).reshape(1, -1, *[1] * (ndim - 2)).to(self._state_device)
+                for affine in (self.normalizer.inputs, self.normalizer.outputs)
+                for values in (affine.shift, affine.scale)
+            ]
+        return self._constants[ndim]
 
 
 def time_prediction(predict: Predictor, inputs: np.ndarray) -> float:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import threading
 import time
 import traceback
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from . import blind, data, machine, training
+from . import blind, data, devices, machine, training
 from .budget import parse_budget
 from .evaluation import Predictor, time_prediction
 from .exchange import NotPlain
@@ -28,6 +29,7 @@ from .ranks import ALONE, ProcessGroup, Ranks, refusal
 from .records import DIVERGED, FAILED, OK, OUT_OF_MEMORY
 from .sizing import count_fitted, count_parameters
 from .training import Diverged, Emit, Interrupted, Optimizer, TrainSet
+from .trial_device import TrialDevice
 
 if TYPE_CHECKING:
     from .trial import Context, Trial
@@ -75,23 +77,32 @@ def fit_trial(trial: Trial, context: Context, registry: Registry | None, emit: E
     started = time.time()
     if context.threads:
         torch.set_num_threads(context.threads)
-    resident = machine.reset_peak_memory()
+    where = TrialDevice(trial.device, context.gpu, trial.precision)
     fitted = Fitted()
     try:
-        _run(trial, context, registry or load_registry(context.plugin_files), fitted, emit, apart)
+        with where:
+            _run(trial, context, registry or load_registry(context.plugin_files), fitted, emit, where, apart)
     except Interrupted:
         raise
     except (Exception, SystemExit) as error:
         fitted.status, fitted.reason = ending(error)
     fitted.seconds["total"] = time.time() - started
-    fitted.peak_memory = _peak(trial.device, resident)
-    fitted.provenance = provenance(trial, started, context.ranks)
+    fitted.peak_memory = where.peak_memory()
+    fitted.provenance = provenance(trial, started, context.ranks, where.facts())
     return fitted
 
 
-def _run(trial: Trial, context: Context, registry: Registry, fitted: Fitted, emit: Emit, apart: bool) -> None:
+def _run(
+    trial: Trial,
+    context: Context,
+    registry: Registry,
+    fitted: Fitted,
+    emit: Emit,
+    where: TrialDevice,
+    apart: bool,
+) -> None:
     samples = blind.load(*dataset_of(trial, context, registry), apart=apart)
-    task, device = samples.task, torch.device(trial.device)
+    task = samples.task
     fitted.data = {
         "sha256": samples.sha256,
         "n_train": len(samples.train.inputs),
@@ -107,16 +118,17 @@ def _run(trial: Trial, context: Context, registry: Registry, fitted: Fitted, emi
     fitted.parameters = {"real": count.real, "numel": count.numel, "target": trial.params_target}
 
     if _is_closed_form(model):
-        device = torch.device("cpu")  # such a model is fitted, and so predicts, where its arrays are
+        where.use_host()  # such a model is fitted, and so predicts, where its arrays are
     start = time.perf_counter()
-    normalizer = _fit(model, samples, trial, context, device, fitted, emit)
+    normalizer = _fit(model, samples, trial, context, where, fitted, emit)
     fitted.seconds.setdefault("fit", time.perf_counter() - start)
     if _is_closed_form(model):
         fitted.parameters |= vars(count_fitted(model))
     if context.rank > 0:
         return  # the weights are the same everywhere: rank 0 predicts with them
 
-    predict = Predictor(model, task, normalizer, int(trial.optimizer["batch"]), device)
+    batch = int(trial.optimizer["batch"])
+    predict = Predictor(model, task, normalizer, batch, where.device, trial.precision)
     prediction = predict(samples.test_inputs)
     if prediction.dtype.kind not in "fiub":
         raise ValueError(f"the prediction is an array of {prediction.dtype}, expected real numbers")
@@ -141,7 +153,7 @@ def _fit(
     samples: blind.BlindData,
     trial: Trial,
     context: Context,
-    device: torch.device,
+    where: TrialDevice,
     fitted: Fitted,
     emit: Emit,
 ) -> training.Normalizer:
@@ -153,12 +165,13 @@ def _fit(
         return train.normalizer
     if not any(p.requires_grad for p in model.parameters()):
         raise ValueError(f"model {trial.model!r} has neither parameters to train nor a fit() or solve() of its own")
+    device = where.start()
     model.to(device)
     numbers = trial.optimizer
     optimizer = Optimizer(int(numbers["batch"]), numbers["lr"], numbers["lr_min"], numbers["weight_decay"])
     ranks = _join(model, train, context, device)
     with ranks.together():
-        fitted.flops_step = training.count_step_flops(model, train, optimizer.batch, ranks)
+        fitted.flops_step = training.count_step_flops(model, train, optimizer.batch, ranks, trial.precision)
         run = training.fit(
             model,
             train,
@@ -172,7 +185,11 @@ def _fit(
             emit=emit if context.rank == 0 else lambda **_: None,
             should_stop=STOP.is_set,
             ranks=ranks,
+            precision=trial.precision,
+            cuda_graphs=context.cuda_graphs,
         )
+    if run.graphs:
+        where.note(cuda_graphs=run.graphs)
     fitted.spent = asdict(run.spent)
     fitted.seconds["fit"] = run.spent.seconds  # over all sittings, if it was interrupted
     fitted.curve = {
@@ -191,13 +208,18 @@ def _join(model: Any, train: TrainSet, context: Context, device: torch.device) -
     return ProcessGroup(context.rank, context.ranks, context.rendezvous, device)
 
 
-def provenance(trial: Trial, started: float, ranks: int = 1) -> dict[str, Any]:
+def ended_facts(trial: Trial) -> dict[str, Any]:
+    """What is known of the machine of a trial whose process could not say it."""
+    gpus = devices.look().gpus[:1] if trial.device == "cuda" else ()
+    return {"hardware": machine.hardware(tuple(gpu.name for gpu in gpus)), "device": trial.device}
+
+
+def provenance(trial: Trial, started: float, ranks: int = 1, facts: Mapping[str, Any] | None = None) -> dict[str, Any]:
     plugins = tuple({origin.rsplit(" ", 1)[0] for origin in (trial.model_origin, trial.task_origin)})
     return {
         "versions": machine.versions(plugins),
         "source": machine.source_state(),
-        "hardware": machine.hardware(),
-        "device": trial.device,
+        **(facts or {"hardware": machine.hardware(), "device": trial.device}),
         "threads": torch.get_num_threads(),
         **({"ddp": ranks} if ranks > 1 else {}),
         "started": started,
@@ -214,12 +236,6 @@ def ending(error: BaseException) -> tuple[str, str]:
     traceback.print_exc()
     status = OUT_OF_MEMORY if _is_out_of_memory(error) else FAILED
     return status, f"{type(error).__name__}: {error}".splitlines()[0][:500]
-
-
-def _peak(device: str, resident: int) -> int:
-    if device.startswith("cuda"):
-        return int(torch.cuda.max_memory_allocated())
-    return max(0, machine.peak_memory() - resident)
 
 
 def _is_out_of_memory(error: BaseException) -> bool:

@@ -31,20 +31,26 @@ def use_large_pages() -> None:
 
 
 @lru_cache
-def hardware() -> dict[str, Any]:
-    """CPU, cores, memory and GPUs; ``id`` is equal on machines whose times may be compared."""
+def hardware(gpus: tuple[str, ...] = ()) -> dict[str, Any]:
+    """CPU, cores, memory, and the GPUs that were used; ``id`` is equal on machines whose times may be compared.
+
+    GPUs that are there but idle are not in it: they don't change a time, and asking for them would start CUDA.
+    """
     parts: dict[str, Any] = {
         "cpu": _cpu_model(),
         "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1,
         "memory_gb": round(_memory_bytes() / 2**30),
         "system": f"{platform.system()} {platform.machine()}",
-        "gpus": _gpus(),
+        "gpus": list(gpus),
     }
     return {**parts, "id": digest(parts)[:12]}
 
 
 def hardware_line() -> str:
-    h = hardware()
+    """This machine with all its GPUs, for people."""
+    from .devices import look
+
+    h = hardware(tuple(gpu.name for gpu in look().gpus))
     gpus = f", {', '.join(h['gpus'])}" if h["gpus"] else ""
     return f"{h['cpu']}, {h['cores']} cores, {h['memory_gb']} GB{gpus} ({h['id']})"
 
@@ -139,9 +145,3 @@ def _memory_bytes() -> int:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (ValueError, OSError, AttributeError):
         return 0
-
-
-def _gpus() -> list[str]:
-    import torch
-
-    return [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]

@@ -78,6 +78,16 @@ class ModelSpec:
     def resources_for(self, task: TaskInfo) -> dict[str, Any]:
         return dict(self.resources(task, task.scale) if callable(self.resources) else self.resources)
 
+    def is_trained(self) -> bool:
+        """Whether the core trains it, as far as can be told without building it. Closed forms stay on the CPU."""
+        try:
+            target = call_target(self.build)
+        except Exception:  # it fails again in its trial, where it is reported
+            return True
+        if not isinstance(target, type):
+            return not self.training_free
+        return not (hasattr(target, "fit") or hasattr(target, "solve"))
+
     def make(self, task: TaskInfo, hparams: Mapping[str, Any]) -> Any:
         """Build the network."""
         return call_target(self.build)(task, **hparams)

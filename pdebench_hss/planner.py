@@ -65,7 +65,7 @@ def make_plan(
     models = registry.choose_models(config.models)
     tasks = registry.choose_tasks(config.tasks)
     source = find_source(config.data_dir, [registry.task(choice.name).spec for choice in tasks], hashing)
-    device = resolve_device(config.device, elsewhere=config.executor == "ray")
+    device = config.resolved_device.kind  # which of several GPUs does not change what is asked for
     seeds = config.seed_list
     cells: dict[str, Cell] = {}  # by key: one trial asked for under two labels is one trial
     for task, model in itertools.product(tasks, models):
@@ -123,6 +123,7 @@ def _trials(
             n_train=n_train,
             seed=seed,
             device=device,
+            precision=config.precision,
             params_target=config.params_target,
             task_digest=spec.digest(),
             equation=spec.title,
@@ -172,21 +173,6 @@ def _cell(trial: Trial, dataset: Dataset, unsupported: str | None, store: Store,
     if record.status in SETTLED:
         return Cell(trial, dataset, CACHED, record.reason, record)
     return Cell(trial, dataset, RETRY, f"{record.status} before: {record.reason}", record)
-
-
-def resolve_device(name: str, elsewhere: bool = False) -> str:
-    """``auto`` is the best there is; a device that isn't there is refused now and not in every trial.
-
-    If trials run ``elsewhere``, a device that was named is taken at its word: the driver may have none.
-    """
-    import torch
-
-    available = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
-    if name == "auto":
-        return next(kind for kind in ("cuda", "mps", "cpu") if available[kind])
-    if not available[name.partition(":")[0]] and not elsewhere:
-        raise UsageError(f"--device {name}: not available here; use --device auto or cpu")
-    return name
 
 
 def _history(store: Store) -> dict[str, Any]:

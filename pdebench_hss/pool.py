@@ -22,7 +22,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection, wait
 from typing import Any
@@ -55,10 +55,11 @@ class Event:
 class _Worker:
     """One worker subprocess and the job it is on."""
 
-    def __init__(self, threads: int, preload: Sequence[str]) -> None:
+    def __init__(self, threads: int, preload: Sequence[str], own: Mapping[str, str]) -> None:
+        self.own = own
         job_read, job_write = os.pipe()
         message_read, message_write = os.pipe()
-        environment = {**LARGE_PAGES, **os.environ, **dict.fromkeys(THREAD_VARIABLES, str(threads))}
+        environment = {**LARGE_PAGES, **os.environ, **dict.fromkeys(THREAD_VARIABLES, str(threads)), **own}
         self.process = subprocess.Popen(
             [sys.executable, "-m", "pdebench_hss.worker", str(job_read), str(message_write), *preload],
             pass_fds=(job_read, message_write),
@@ -113,10 +114,21 @@ class _Worker:
 
 
 class WorkerPool:
-    """``workers`` processes with ``threads`` threads each; ``preload`` names modules they import before forking."""
+    """``workers`` processes with ``threads`` threads each; ``preload`` names modules they import before forking.
 
-    def __init__(self, workers: int, threads: int = 1, preload: Sequence[str] = ()) -> None:
+    ``environments`` is what workers have besides in theirs, a GPU of their own for example: each is given to as few
+    workers at once as possible, and that of a worker that died to the one that replaces it.
+    """
+
+    def __init__(
+        self,
+        workers: int,
+        threads: int = 1,
+        preload: Sequence[str] = (),
+        environments: Sequence[Mapping[str, str]] = ({},),
+    ) -> None:
         self.size, self.threads, self.preload = max(1, workers), threads, tuple(preload)
+        self.environments = tuple(environments)
         self._workers: list[_Worker] = []
         self._numbers = itertools.count()
         self._scratch = Scratch()
@@ -192,7 +204,7 @@ class WorkerPool:
         while queue:
             idle = next((w for w in self._workers if w.job is None), None)
             if idle is None and len(self._workers) < self.size:
-                idle = _Worker(self.threads, self.preload)
+                idle = _Worker(self.threads, self.preload, self._least_used())
                 self._workers.append(idle)
             if idle is None:
                 return
@@ -205,6 +217,10 @@ class WorkerPool:
                 self._workers.remove(idle)
                 idle.close()
                 queue.appendleft(job)
+
+    def _least_used(self) -> Mapping[str, str]:
+        taken = [worker.own for worker in self._workers]
+        return min(self.environments, key=taken.count)
 
     @staticmethod
     def _patience(busy: Sequence[_Worker]) -> float:

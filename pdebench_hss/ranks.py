@@ -19,6 +19,8 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
+from .trial_device import kept_random_state, random_state
+
 
 class PartnerLost(Exception):
     """Another rank is gone. Why is for that rank to say, if it can."""
@@ -36,9 +38,9 @@ class Ranks:
         """The part of a batch that is this rank's, and what its mean loss is to be multiplied by."""
         return index, 1.0
 
-    def agree(self, loss: float, seconds: float, stop: bool) -> tuple[float, float, bool]:
-        """The loss of the whole batch; the seconds and the wish to stop of rank 0."""
-        return loss, seconds, stop
+    def agree(self, losses: list[float], seconds: float, stop: bool) -> tuple[list[float], float, bool]:
+        """The losses of some steps' whole batches; the seconds and the wish to stop of rank 0."""
+        return losses, seconds, stop
 
     def same(self, value: Any) -> Any:
         """What rank 0 has, on every rank."""
@@ -51,8 +53,24 @@ class Ranks:
 
 
 ALONE = Ranks()
-# How gloo and nccl say that a connection broke. Their exceptions are plain RuntimeErrors.
-BROKEN = ("closed by peer", "reset by peer", "Broken pipe", "remote process exited", "Socket Timeout", "NCCL")
+# How a connection that broke is reported. gloo raises plain RuntimeErrors that name its source file; nccl and the
+# meeting place raise torch's own. What else nccl complains of (two processes on one GPU, a CUDA error) is no loss.
+GLOO_LOST = ("closed by peer", "reset by peer", "Broken pipe", "Timed out waiting", "Application timeout")
+NCCL_LOST = (
+    *("ncclRemoteError", "remote process exited", "Watchdog caught collective operation timeout"),
+    *("Connection closed by remote peer", "Connection reset by peer"),
+)
+STORE_LOST = ("closed by peer", "reset by peer", "Broken pipe", "Socket Timeout", "Timed out", "timed out")
+
+
+def is_lost_partner(error: BaseException) -> bool:
+    """Whether an error says that another rank is gone, and not what it did itself."""
+    text = str(error)
+    if isinstance(error, dist.DistBackendError):
+        return any(words in text for words in NCCL_LOST)
+    if isinstance(error, (dist.DistNetworkError, dist.DistStoreError)):
+        return any(words in text for words in STORE_LOST)
+    return isinstance(error, RuntimeError) and "gloo" in text and any(words in text for words in GLOO_LOST)
 
 
 class ProcessGroup(Ranks):
@@ -73,11 +91,13 @@ class ProcessGroup(Ranks):
             return mine, self.size * len(mine) / len(index)
         return index[:1], 0.0  # a batch smaller than the group: all ranks must take part in the step
 
-    def agree(self, loss: float, seconds: float, stop: bool) -> tuple[float, float, bool]:
+    def agree(self, losses: list[float], seconds: float, stop: bool) -> tuple[list[float], float, bool]:
         first = self.rank == 0
-        values = torch.tensor([loss / self.size, seconds * first, float(stop and first)], dtype=torch.float64)
+        shares = [loss / self.size for loss in losses]
+        values = torch.tensor([*shares, seconds * first, float(stop and first)], dtype=torch.float64)
         dist.all_reduce(values)
-        return values[0].item(), values[1].item(), bool(values[2])
+        *sums, elapsed, stopping = values.tolist()
+        return sums, elapsed, bool(stopping)
 
     def same(self, value: Any) -> Any:
         carrier = [value]
@@ -89,7 +109,7 @@ class ProcessGroup(Ranks):
         try:
             yield
         except RuntimeError as error:
-            if any(word in str(error) for word in BROKEN):
+            if is_lost_partner(error):
                 raise PartnerLost(f"rank {self.rank} of {self.size} lost the others: {error}") from error
             raise
         finally:
@@ -104,15 +124,14 @@ def refusal(module: nn.Module, inputs: Tensor) -> str | None:
     """
     device = next(module.parameters()).device
     buffers = {name: buffer.clone() for name, buffer in module.named_buffers()}
-    devices = range(torch.cuda.device_count())
-    with torch.random.fork_rng(devices=devices), torch.no_grad():
-        before = [torch.get_rng_state(), *torch.cuda.get_rng_state_all()]
+    with kept_random_state(device), torch.no_grad():
+        before = random_state(device)
         module.train()(inputs.to(device, copy=True))
-        after = [torch.get_rng_state(), *torch.cuda.get_rng_state_all()]
+        after = random_state(device)
     changed = [name for name, buffer in module.named_buffers() if not torch.equal(buffer, buffers[name])]
     for name, buffer in module.named_buffers():
         buffer.copy_(buffers[name])
-    if not all(map(torch.equal, before, after)):
+    if not all(torch.equal(before[kind], after[kind]) for kind in before):
         return "it draws random numbers in its forward pass (dropout?), which differ when a batch is split"
     if changed:
         return f"its forward pass changes buffer {changed[0]!r} (batch statistics?), which differ when a batch is split"

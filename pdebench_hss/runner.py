@@ -17,7 +17,7 @@ from filelock import FileLock, Timeout
 
 from . import data, storage
 from .boards import write_board
-from .config import RunConfig
+from .config import RunConfig, available_cores
 from .datafile import Header
 from .errors import DataError, PdebenchError, StoreError
 from .executors import Executor, ExecutorLost, Work
@@ -173,7 +173,7 @@ class Run:
         start = time.perf_counter()
         header = data.ensure(
             dataset,
-            jobs=self.config.n_jobs,
+            jobs=self.config.jobs or available_cores(),  # on the CPU, whatever trains on
             plugin_files=tuple(self.config.plugins),
             progress=lambda done, total: self.reporter.data_progress(dataset, done, total),
         )
@@ -197,6 +197,7 @@ class Run:
                     threads=self.config.threads,
                     checkpoint=self._checkpoint(cell.trial),
                     plugin_files=tuple(str(f) for f in self.config.plugins),
+                    cuda_graphs=self.config.cuda_graphs,
                 ),
                 log=str(self.store.log(cell.trial.key)),
                 needs=self._needs(cell),
@@ -207,15 +208,16 @@ class Run:
 
     def _needs(self, cell: Cell) -> Resources:
         """What a trial needs where it runs, as the model, the task and the user state it."""
-        on_gpu = cell.trial.device.startswith("cuda")
-        default = Resources(cpus=1, gpus=1) if on_gpu else Resources(cpus=self.config.threads)
         spec, model = cell.dataset.spec, self.registry.model(cell.trial.model)
+        on_gpu, trained = cell.trial.device == "cuda", model.spec.is_trained()
+        default = Resources(cpus=1, gpus=1) if on_gpu else Resources(cpus=self.config.threads)
         task = spec.info(cell.trial.scale, cell.trial.task_params)
         stated = {
             f"model {model.spec.name!r}": ask(model, spec, lambda: model.spec.resources_for(task)),
             f"task {spec.name!r}": cell.dataset.size.resources,
         }
-        return needs(default, stated, self.config.resources)
+        found = needs(default, stated, self.config.resources)
+        return found if trained else replace(found, gpus=0.0)  # closed forms stay on the CPU, whatever is stated
 
     def _checkpoint(self, trial: Trial) -> str:
         if self.config.storage:

@@ -19,6 +19,7 @@ import numpy as np
 import pandas as pd
 
 from .config import RunConfig, make_config
+from .devices import DEFAULT_PRECISION
 from .files import replacing
 from .planner import Plan, make_plan
 from .plugins import Registry
@@ -48,9 +49,9 @@ class StudyConfig(RunConfig):
     def command(self) -> str:
         words = ["pdebench-hss", "study", self.study, "--scale", self.scale, "--seeds", _spell_seeds(self.seed_list)]
         words += ["--models", self.replaced] if self.replaced else []
-        for name in ("device", "data_dir"):
+        for name in ("device", "precision", "data_dir"):
             value = getattr(self, name)
-            if value not in (None, "auto"):
+            if value not in (None, "auto", DEFAULT_PRECISION):
                 words += [f"--{name.replace('_', '-')}", str(value)]
         for file in self.plugins:
             words += ["--plugin", str(file)]

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from .devices import DEFAULT_PRECISION, label
 from .intervals import Errors, error_interval
 from .records import OK, Record
 
@@ -73,7 +74,7 @@ def _row(record: Record) -> dict[str, Any]:
         "hardware": record.provenance.get("hardware", {}).get("id"),
         "params_target": trial["params_target"],
         "data_id": trial["data_id"][:12],
-        "device": trial["device"],
+        "device": label(trial["device"], trial.get("precision", DEFAULT_PRECISION)),
         "training_free": trial["training_free"],
         "fit_flops": record.spent.get("flops"),
         "data_seconds": _data_seconds(record),
@@ -190,6 +191,8 @@ def group_line(row: pd.Series) -> str:
     parts = [f"scale {row['scale']}", str(row["budget"]), f"{row['n_train']} training samples", str(row["metric"])]
     if pd.notna(row["params_target"]):
         parts.append(f"sizes matched to {human_count(row['params_target'])} parameters")
+    if row["device"] != "cpu":
+        parts.append(str(row["device"]))
     return " · ".join(parts)
 
 

@@ -17,8 +17,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from . import exchange, fitting, scoring, training
-from .fitting import Fitted, provenance
+from . import devices, exchange, fitting, scoring, training
+from .fitting import Fitted, ended_facts, provenance
 from .hashing import digest
 from .plugins import Registry, load_registry
 from .records import Record
@@ -27,7 +27,7 @@ from .training import Emit
 # Fields for readers. They are spelling, not substance: what they say is in the other fields.
 DESCRIPTIVE = ("model_label", "task_label", "equation", "metric", "training_free")
 # Fields that came later, with the value that stands for what was before them: it changes no key.
-LATER = {"flops_rule": 0}
+LATER = {"flops_rule": 0, "precision": devices.DEFAULT_PRECISION}
 
 
 @dataclass(frozen=True)
@@ -58,6 +58,7 @@ class Trial:
     metric: str = ""
     training_free: bool = False
     flops_rule: int = 0  # `counting.RULE` where the budget counts FLOPs, else 0: there it changes no result
+    precision: str = devices.DEFAULT_PRECISION
 
     @cached_property
     def key(self) -> str:
@@ -71,7 +72,7 @@ class Trial:
         data_seed = f" data_seed={self.data_seed}" if self.data_seed else ""
         return (
             f"{self.task_label} {self.model_label} {self.scale} {self.budget}{size} "
-            f"n={self.n_train} seed={self.seed}{data_seed} {self.device}"
+            f"n={self.n_train} seed={self.seed}{data_seed} {devices.label(self.device, self.precision)}"
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -98,6 +99,8 @@ class Context:
     rank: int = 0
     ranks: int = 1
     rendezvous: str = ""
+    gpu: int = 0  # of those that the process sees
+    cuda_graphs: bool = False
 
 
 def run_trial(
@@ -141,4 +144,5 @@ class UnreadableResult(Exception):
 
 def ended_without_record(trial: Trial, status: str, reason: str) -> Record:
     """The record of a trial whose process could not write one."""
-    return Record(trial.key, trial.to_dict(), status, reason, provenance=provenance(trial, time.time()))
+    facts = ended_facts(trial)
+    return Record(trial.key, trial.to_dict(), status, reason, provenance=provenance(trial, time.time(), facts=facts))

@@ -6,16 +6,14 @@ packages; the state of the source takes two runs of git. A fork inherits all of 
 
 from __future__ import annotations
 
-import torch
-import torch._dynamo
+import torch._dynamo  # noqa: F401
 
 from . import machine, trial  # noqa: F401  (imported for the forks)
 from .plugins import Registry, add_files, load_registry
 
 machine.versions()
 machine.source_state()
-if torch.cuda.device_count() == 0:  # asking a GPU for its name would start CUDA, which a fork could not use any more
-    machine.hardware()
+machine.hardware()  # of a CPU trial: to ask a GPU for its name would start CUDA, which a fork could not use any more
 
 _INSTALLED = load_registry()
 

@@ -16,6 +16,7 @@ from rich.table import Table
 from ..config import RunConfig
 from ..data import Dataset
 from ..datafile import Header
+from ..devices import label
 from ..files import human_bytes
 from ..planner import CACHED, RETRY, RUN, SKIP, Plan
 from ..published import published_range
@@ -165,6 +166,8 @@ def heading(config: RunConfig) -> str:
 
 def _where(config: RunConfig) -> str:
     where = f"{config.n_jobs} jobs"
+    if (device := label(str(config.resolved_device), config.precision)) != "cpu":
+        where += f" on {device}"
     if config.executor == "ray":
         where = f"Ray at {config.ray_address}" if config.ray_address else "a local Ray"
     return where + (f", {config.ddp} processes a trial" if config.ddp > 1 else "")

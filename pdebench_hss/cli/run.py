@@ -8,12 +8,14 @@ import typer
 
 from .output import PluginOption, StrictOption
 from .where import (
+    CudaGraphsOption,
     DataDirOption,
     DdpOption,
     DeviceOption,
     ExecutorOption,
     ForceOption,
     JobsOption,
+    PrecisionOption,
     RayAddressOption,
     ResourcesOption,
     StorageOption,
@@ -42,6 +44,8 @@ def run(
     storage: StorageOption = None,
     resources: ResourcesOption = None,
     device: DeviceOption = None,
+    precision: PrecisionOption = None,
+    cuda_graphs: CudaGraphsOption = None,
     out: Annotated[str | None, typer.Option(help="Results directory.  [default: leaderboards/latest]")] = None,
     data_dir: DataDirOption = None,
     data_seed: Annotated[int | None, typer.Option(help="Another draw of the data.  [default: 0]")] = None,
@@ -77,6 +81,8 @@ def run(
         "storage": storage,
         "resources": resources,
         "device": device,
+        "precision": precision,
+        "cuda_graphs": cuda_graphs,
         "out": out,
         "data_dir": data_dir,
         "data_seed": data_seed,

@@ -9,12 +9,14 @@ import typer
 
 from .output import PluginOption, StrictOption
 from .where import (
+    CudaGraphsOption,
     DataDirOption,
     DdpOption,
     DeviceOption,
     ExecutorOption,
     ForceOption,
     JobsOption,
+    PrecisionOption,
     RayAddressOption,
     ResourcesOption,
     StorageOption,
@@ -46,6 +48,8 @@ def study(
     storage: StorageOption = None,
     resources: ResourcesOption = None,
     device: DeviceOption = None,
+    precision: PrecisionOption = None,
+    cuda_graphs: CudaGraphsOption = None,
     data_dir: DataDirOption = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan and an estimate of time.")] = False,
     force: ForceOption = None,
@@ -80,6 +84,8 @@ def study(
         "storage": storage,
         "resources": resources,
         "device": device,
+        "precision": precision,
+        "cuda_graphs": cuda_graphs,
         "data_dir": data_dir,
         "force": force,
         "plugins": plugin,

@@ -7,7 +7,9 @@ from typing import Annotated
 import typer
 
 ExecutorOption = Annotated[str | None, typer.Option(help="process (default), inline or ray; see list executors.")]
-JobsOption = Annotated[int | None, typer.Option(help="Trials side by side, threads divided.  [default: cores]")]
+JobsOption = Annotated[
+    int | None, typer.Option(help="Trials side by side, threads divided.  [default: cores, or GPUs with cuda]")
+]
 TimeoutOption = Annotated[float | None, typer.Option(help="Seconds a trial may take.")]
 DdpOption = Annotated[int | None, typer.Option(help="Processes that train one trial together.  [default: 1]")]
 RayAddressOption = Annotated[
@@ -19,6 +21,12 @@ StorageOption = Annotated[
 ResourcesOption = Annotated[
     str | None, typer.Option(help="What a trial needs on a cluster, e.g. cpus=2,gpus=0.5,memory=8G.")
 ]
-DeviceOption = Annotated[str | None, typer.Option(help="auto (default), cpu, cuda or mps.")]
+DeviceOption = Annotated[str | None, typer.Option(help="auto (default), cpu, cuda, cuda:N or mps.")]
+PrecisionOption = Annotated[
+    str | None, typer.Option(help="float32 (default), tf32 (NVIDIA only) or bf16: what networks compute in.")
+]
+CudaGraphsOption = Annotated[
+    bool | None, typer.Option("--cuda-graphs", help="Replay steps as CUDA graphs where a network allows it.")
+]
 DataDirOption = Annotated[str | None, typer.Option(help="Take the data from public files in this directory.")]
 ForceOption = Annotated[bool | None, typer.Option("--force", help="Run again what is there already.")]

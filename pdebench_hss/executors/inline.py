@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from ..errors import UsageError
 from ..resources import Resources
@@ -20,4 +21,5 @@ class InlineExecutor(Executor):
     def run(self, work: Sequence[Work]) -> Iterator[TrialEvent]:
         for item in work:
             yield TrialEvent(item.trial, "started")
-            yield TrialEvent(item.trial, "finished", run_trial(item.trial, item.context, self.registry))
+            context = replace(item.context, gpu=self.config.resolved_device.index or 0)
+            yield TrialEvent(item.trial, "finished", run_trial(item.trial, context, self.registry))

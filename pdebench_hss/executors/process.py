@@ -10,7 +10,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from .. import devices
 from ..pool import Event, WorkerPool
+from ..resources import Resources
 from ..scratch import Scratch
 from ..training import Interrupted
 from ..trial import Trial
@@ -26,15 +28,21 @@ class ProcessExecutor(Executor):
     _pool: WorkerPool | None = None
     _meeting: Scratch | None = None
 
+    def prepare(self, needs: Sequence[Resources]) -> None:
+        devices.check_peers(self.config.resolved_device, self.config.ddp)
+
     def run(self, work: Sequence[Work]) -> Iterator[TrialEvent]:
-        size = self.config.ddp
+        size, device = self.config.ddp, self.config.resolved_device
+        places = devices.environments(device)
         self._trials: dict[str, Trial] = {item.trial.key: item.trial for item in work}
         self._gangs = {key: Gang(size) for key in self._trials}
         self._meeting = Scratch("ranks")
         jobs = [self._job(item, rank) for item in work for rank in range(size)]
-        processes = size * max(1, min(self.jobs // size, len(work)))
+        # Peers need a GPU each; trials of one process may share one, if --jobs says so.
+        together = min(self.jobs, len(places)) if size > 1 and device.kind == "cuda" else self.jobs
+        processes = size * max(1, min(together // size, len(work)))
         # Not in a `with`: an interrupt must leave the trials running until `stop` has asked them to save their state.
-        self._pool = WorkerPool(processes, self.threads, PRELOAD)
+        self._pool = WorkerPool(processes, self.threads, PRELOAD, places)
         for event in self._pool.run(jobs, self.timeout):
             yield from self._translate(event)
 

@@ -12,7 +12,7 @@ from torch import nn
 from pdebench_hss import ModelSpec, Recipe, Scale, TaskInfo, TaskSpec, counting, planner
 from pdebench_hss.config import make_config
 from pdebench_hss.errors import PdebenchError, PluginError, UsageError
-from pdebench_hss.planner import CACHED, RETRY, RUN, SKIP, Plan, make_plan, resolve_device
+from pdebench_hss.planner import CACHED, RETRY, RUN, SKIP, Plan, make_plan
 from pdebench_hss.plugins import Origin, Registered, Registry
 from pdebench_hss.records import STATUSES, Record, Store
 from pdebench_hss.trial import Trial
@@ -173,23 +173,6 @@ def test_a_number_that_is_not_finite_is_refused_with_its_option(store, wish):
     option = text.partition("[")[2].partition("=")[0]
     with pytest.raises(UsageError, match=option):
         plan(store, **wish)
-
-
-def test_a_device_that_is_not_there_is_refused_at_once(monkeypatch):
-    import torch
-
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: False)
-    assert resolve_device("auto") == resolve_device("cpu") == "cpu"
-    with pytest.raises(UsageError, match="--device cuda:1: not available here; use --device auto or cpu"):
-        resolve_device("cuda:1")
-
-
-def test_auto_takes_a_gpu_where_there_is_one(monkeypatch):
-    import torch
-
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    assert resolve_device("auto") == "cuda"
 
 
 def broken(*_):
