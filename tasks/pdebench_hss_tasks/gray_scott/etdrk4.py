@@ -11,8 +11,13 @@ Cox and Matthews (2002), with E = exp(L dt), E' = exp(L dt / 2):
     u+ = E u + F1 N(u) + 2 F2 (N(a) + N(b)) + F3 N(c)
 
 Q, F1, F2, F3 are quotients that cancel catastrophically for small L dt; Kassam and Trefethen (2005) evaluate them as
-means over a circle around each L dt. Modes whose two wave numbers are both at least n / 3 are held at zero, which is
-what "dealias" means in the program that made the paper's data; here the coefficients of those modes are zero.
+means over a circle around each L dt.
+
+Modes whose two wave numbers are both at least n / 3 are held at zero: their coefficients of the scheme are zero. That
+is not what the program behind the paper's data does. Chebfun's spin2 with "dealias on" zeroes these modes in the
+snapshots that it stores, and the state that it goes on from keeps them; ``dealias="snapshot"`` of `solve` does so too.
+Our data have the mask on the state, so that what is stored is a state of the system of ODEs that is solved;
+docs/tasks.md has the difference, which is below the error of the mesh.
 
 What makes it fast: fields are real, so half of the spectrum is enough (`rfft2`); feed and kill are linear, so they need
 no transform and N(u) costs two inverse transforms and one forward (of A B^2) instead of four complex ones; the
@@ -61,40 +66,57 @@ def scheme(linear: np.ndarray, dt: float) -> list[np.ndarray]:
 
 
 @lru_cache(maxsize=4)
-def coefficients(n: int, dt: float, diffusion: tuple[float, float]) -> Coefficients:
+def coefficients(n: int, dt: float, diffusion: tuple[float, float], masked: bool = True) -> Coefficients:
     rows = np.fft.fftfreq(n, 1 / n)[:, None]
     columns = np.fft.rfftfreq(n, 1 / n)
     squared = np.pi**2 * (rows**2 + columns**2)  # (n, m): -Lap on a square of side 2
     linear = -np.array(diffusion)[:, None, None] * squared  # (2, n, m)
-    kept = (np.abs(rows) < n / 3) | (columns < n / 3)  # (n, m): without the corners
+    kept = inner_modes(n) if masked else True
     # (2, n, m) -> (2, 1, n, 2 m): each number twice, for the real and the imaginary part
     return Coefficients(*(np.repeat(kept * value, 2, axis=-1)[:, None] for value in scheme(linear, dt)))
 
 
+def inner_modes(n: int) -> np.ndarray:
+    """Which modes of an `rfft2` have a wave number below n / 3, (n, m): all but the corners."""
+    return (np.abs(np.fft.fftfreq(n, 1 / n))[:, None] < n / 3) | (np.fft.rfftfreq(n, 1 / n) < n / 3)
+
+
 def solve(
-    start: np.ndarray, feed: np.ndarray, kill: np.ndarray, dt: float, steps: int, diffusion: tuple[float, float]
+    start: np.ndarray,
+    feed: np.ndarray,
+    kill: np.ndarray,
+    dt: float,
+    steps: int,
+    diffusion: tuple[float, float],
+    dealias: str = "state",
 ) -> np.ndarray:
     """The fields after ``steps`` steps of ``dt``.
 
     start: (batch, 2, n, n), A and B; feed and kill: (batch,). A trajectory's result does not depend on what else is
-    in the batch.
+    in the batch. ``dealias``: "state" masks every state, "snapshot" the result alone.
     """
+    if dealias not in ("state", "snapshot"):
+        raise ValueError(f"dealias={dealias!r} is not one of state, snapshot")
     n = start.shape[-1]
     end = np.empty_like(start)
     size = max(1, BLOCK_POINTS // n**2)
     for first in range(0, len(start), size):
         block = slice(first, first + size)
-        stepper = Stepper(n, dt, diffusion, feed[block], kill[block])
+        stepper = Stepper(n, dt, diffusion, feed[block], kill[block], masked=dealias == "state")
         end[block] = stepper.advance(start[block].swapaxes(0, 1), steps).swapaxes(0, 1)
+    if dealias == "snapshot":
+        end = irfft2(rfft2(end) * inner_modes(n), s=(n, n))
     return end
 
 
 class Stepper:
     """Advances a block of trajectories; owns the buffers."""
 
-    def __init__(self, n: int, dt: float, diffusion: tuple[float, float], feed: np.ndarray, kill: np.ndarray) -> None:
+    def __init__(
+        self, n: int, dt: float, diffusion: tuple[float, float], feed: np.ndarray, kill: np.ndarray, masked: bool = True
+    ) -> None:
         self.n = n
-        self.coefficients = coefficients(n, dt, diffusion)
+        self.coefficients = coefficients(n, dt, diffusion, masked)
         self.decay = np.stack([-feed, -(feed + kill)])[..., None, None]  # (2, batch, 1, 1)
         self.supply = feed * n**2  # the transform of the constant f lives in mode (0, 0)
         shape = (2, len(feed), n, 2 * (n // 2 + 1))  # spectra seen as pairs of reals
