@@ -228,7 +228,7 @@ def test_a_budget_of_seconds_is_kept_by_both_clocks(elapsed, booked, status):
 
 @pytest.mark.parametrize(("peak", "status"), [(2**24, OK), (0, FAIL), (2**29, FAIL)])
 def test_a_peak_is_the_trials_own(peak, status):
-    assert trials.judge_memory(peak)["status"] == status
+    assert trials.judge_memory(peak, is_gpu=True)["status"] == status
 
 
 @pytest.mark.parametrize(("device", "gpus", "status"), [("cpu", 0, SKIP), ("cuda", 1, SKIP), ("cuda", 2, OK)])

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import pytest
 import torch
-from pdebench_hss_models.neural_hss import triton_launch, triton_probe, triton_report
+from pdebench_hss_models.neural_hss import device_checks, triton_launch, triton_probe, triton_report
 from pdebench_hss_models.neural_hss.layer import HSSLayer
 from pdebench_hss_models.neural_hss.triton_layer import apply_triton, merge_rows
 from torch import Tensor
@@ -298,3 +298,13 @@ def test_the_try_before_first_use_passes_and_would_notice(monkeypatch: pytest.Mo
     assert triton_probe.try_kernels(torch.device("cpu"), dtype) < (1e-5 if dtype == torch.float32 else 1e-12)
     monkeypatch.setattr(triton_launch.Launch, "run", lambda self: None)  # kernels that do nothing
     assert not triton_probe.try_kernels(torch.device("cpu"), dtype) < 1e-4
+
+
+def test_doctors_check_of_the_kernels_passes_and_would_notice(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`doctor --device cuda` compares every kernel with the tree; the interpreter stands in for the GPU."""
+    monkeypatch.setattr(device_checks, "ODD", [((12,), 1, 2, 1, 3), ((5, 7), 1, 2, 2, 2)])
+    found = device_checks.kernels(None, "cpu")
+    assert found["status"] == "ok", found
+    assert len(found["data"]["ratios"]) == 4
+    monkeypatch.setattr(triton_launch.Launch, "run", lambda self: None)
+    assert device_checks.kernels(None, "cpu")["status"] == "FAIL"

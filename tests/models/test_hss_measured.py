@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from pdebench_hss_models.neural_hss import measured, triton_layer, ways
+from pdebench_hss_models.neural_hss import device_checks, measured, triton_layer, ways
 from pdebench_hss_models.neural_hss.cost import CPU, GPU, Axis, best_cut, price, triton_seconds
 from pdebench_hss_models.neural_hss.measured import Measured, Timing, fit
 
@@ -129,3 +129,33 @@ def test_the_cpu_chooses_as_it_did():
     measured.write("Fake 100", Measured(SLOW_START, GPU))
     assert ways.machine_of(torch.device("cpu")) is CPU
     assert ways.cuts("auto", [LARGE], torch.device("cpu")) == [best_cut(LARGE, CPU)]
+
+
+def test_doctor_keeps_what_it_measured_and_auto_goes_by_it():
+    """Its conclusion from made-up timings of a GPU, as far as the choice of a layer."""
+    kernels = replace(GPU, start=1e-6)
+    timings, table = [], []
+    for points, levels, rank, rows in device_checks.SIZES["cuda"]:
+        axis = Axis(points, points, levels, rank, terms=1, rows=rows)
+        times = {
+            way: price(axis, cut, SLOW_START).seconds for way, cut in (("tree", levels), ("collapsed", 1), ("dense", 0))
+        }
+        times["triton"] = triton_seconds(axis, SLOW_START, kernels)
+        timings += [Timing(axis, way, seconds) for way, seconds in times.items()]
+        milliseconds = {way: 1e3 * seconds for way, seconds in times.items()}
+        table.append({"points": points, "levels": levels, "rank": rank, "rows": rows, "ms": milliseconds})
+    assert not takes_triton(SMALL)
+    found = device_checks.conclude(timings, table, CUDA)
+    assert found["status"] == "ok"
+    assert found["data"]["worst"] < 1.1
+    assert "64x256: triton" in found["line"]
+    assert takes_triton(SMALL)
+
+
+def test_a_rehearsal_measures_and_keeps_nothing(monkeypatch):
+    monkeypatch.setattr(triton_layer, "available", lambda device, dtype: "no GPU")
+    monkeypatch.setattr(device_checks, "available", lambda device, dtype: "no GPU")
+    monkeypatch.setitem(device_checks.SIZES, "cpu", [(16, 1, 1, 4), (32, 2, 2, 8)])
+    found = device_checks.timing(None, "cpu")
+    assert set(found["data"]["table"][0]["ms"]) == {"tree", "collapsed", "dense"}
+    assert not measured.constants_file().exists()

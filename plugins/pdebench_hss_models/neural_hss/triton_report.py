@@ -7,8 +7,9 @@ stores of local memory (spilled registers) and the instructions that do the arit
     FFMA, FFMA2, DFMA           multiply-adds in float32 (one; two on sm_100) and float64
     HMMA, HGMMA, UTCHMMA, DMMA  tensor cores: tf32, the same on sm_90 and sm_100, float64
 
-The command fails unless nothing but `KNOWN_SPILLS` is spilled, shared memory fits and the arithmetic is of the expected kind. It needs
-a process of its own: with TRITON_INTERPRET=1 kernels are not compiled at all. sm_75 has no tf32, so that is left out.
+The command fails unless nothing but `KNOWN_SPILLS` is spilled, shared memory fits and the arithmetic is of the expected
+kind. It needs a process of its own: with TRITON_INTERPRET=1 kernels are not compiled at all. sm_75 has no tf32, so that
+is left out.
 """
 
 from __future__ import annotations
@@ -199,11 +200,9 @@ def main(arguments: list[str] | None = None) -> int:
     Path(f"{options.out}.md").write_text(title + table.to_markdown(index=False) + "\n", encoding="utf-8")
     print(title + table.to_string(index=False))
     broken = [line for entry in entries for line in broken_promises(entry)]
-    print(
-        "\n".join(broken)
-        or f"\n{len(entries)} kernels: {sum(entry.spills > 0 for entry in entries)} with the known spills, others without;"
-        " shared memory within the limits, arithmetic as asked"
-    )
+    spilled = sum(entry.spills > 0 for entry in entries)
+    summary = f"{len(entries)} kernels, {spilled} of them with known spills; shared memory fits, arithmetic as asked"
+    print("\n".join(broken) or f"\n{summary}")
     return 1 if broken else 0
 
 
