@@ -25,7 +25,7 @@ from . import data, machine, training
 from .budget import parse_budget
 from .evaluation import Predictor, time_prediction
 from .hashing import digest, seed_from
-from .metrics import sample_errors
+from .metrics import mean_errors, not_finite, sample_errors
 from .pictures import pictures
 from .plugins import Registry, load_registry
 from .ranks import ALONE, ProcessGroup, Ranks, refusal
@@ -191,7 +191,9 @@ def _run(trial: Trial, context: Context, registry: Registry, progress: _Progress
         bad = int(np.argmin(np.isfinite(prediction).reshape(len(prediction), -1).all(axis=1)))
         raise Diverged(f"the prediction of test sample {bad} is not finite")
     errors = sample_errors(prediction, samples.test.outputs, task.spec.metric, task.mask)
-    progress.metrics = {name: float(values.mean()) for name, values in errors.items()}
+    progress.metrics = mean_errors(errors)
+    if reason := not_finite(progress.metrics):
+        raise Diverged(reason)
     progress.samples |= {f"error_{name}": values for name, values in errors.items()}
     progress.samples |= pictures(task, samples.test.inputs, samples.test.outputs, prediction, errors["test_err"])
     progress.seconds["predict"] = time_prediction(predict, samples.test.inputs)
