@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from .boards import sample_errors, sorted_results
+from .boards import read_records, sorted_results
 from .errors import UsageError
 from .records import OK, STATUSES, Store
 from .tables import GROUP, LEADERBOARD_COLUMNS, RESULTS_COLUMNS, leaderboard
@@ -62,9 +62,9 @@ def read_board(source: str | Path | pd.DataFrame, name: str = "") -> BoardFile:
     if not path.is_dir():
         raise UsageError(f"{path}: no such file or directory")
     store = Store(path)
-    if any(store.records_dir.glob("*.json")):
-        results = sorted_results(store.current())
-        samples = sample_errors(store, results["key"])
+    if store.keys():
+        records, samples = read_records(store)
+        results = sorted_results(records)
         return BoardFile(name, leaderboard(results, samples), results, samples)
     for table in ("results.csv", "leaderboard.csv"):
         if (path / table).is_file():

@@ -30,11 +30,11 @@ from .statistics_page import statistics_page
 
 def write_board(store: Store) -> tuple[pd.DataFrame, list[Path]]:
     """(Re)write all tables of a directory from its records; returns the leaderboard and what was written."""
-    records = store.current()
-    if not any(record.status != "missing" for record in records) and any(store.records_dir.glob("*.json")):
+    records, errors = read_records(store)
+    if not any(record.status != "missing" for record in records) and store.keys():
         raise StoreError(f"no record in {store.path} can be read by this version; its tables are left as they are")
     trials = sorted_results(records)
-    board = tables.leaderboard(trials, sample_errors(store, trials["key"]))
+    board = tables.leaderboard(trials, errors)
     texts = {"leaderboard.md": tables.to_markdown(board), "README.md": readme(records, store.commands())}
     frames = {"results.csv": trials, "leaderboard.csv": board}
     if page := statistics_page(board):
@@ -58,10 +58,10 @@ def sorted_results(records: Iterable[Record]) -> pd.DataFrame:
     return tables.results(records).sort_values(order, kind="stable", na_position="first", ignore_index=True)
 
 
-def sample_errors(store: Store, keys: Iterable[str]) -> dict[str, np.ndarray]:
-    """The error of each test sample, by the key of the trial; trials that left none are not in it."""
-    found = ((key, store.samples(key, "error_test_err")) for key in keys)
-    return {key: arrays["error_test_err"] for key, arrays in found if arrays}
+def read_records(store: Store) -> tuple[list[Record], dict[str, np.ndarray]]:
+    """The records of a board, and the error of each test sample by the key of the trial, where it ended well."""
+    found = list(store.entries())
+    return [record for record, _ in found], {record.key: arrays["error_test_err"] for record, arrays in found if arrays}
 
 
 def readme(records: list[Record], commands: list[str]) -> str:
@@ -102,9 +102,12 @@ def _trials(records: list[Record]) -> list[str]:
 def _when(ran: list[Record]) -> list[str]:
     if not ran:
         return []
-    spans = sorted((record.provenance["started"], record.provenance["ended"]) for record in ran)
+    stamps = [(record.provenance.get("started"), record.provenance.get("ended")) for record in ran]
+    spans = sorted((start, end) for start, end in stamps if start is not None and end is not None)
+    if not spans:
+        return []
     first, last = spans[0][0], max(end for _, end in spans)
-    own = sum(record.seconds.get("total", 0.0) for record in ran)
+    own = sum(record.seconds.get("total") or 0.0 for record in ran)
     return [
         f"Date: {_date(first)} to {_date(last)}",
         f"Duration: {_hours(_covered(spans))} in which at least one trial ran; {_hours(own)} summed over trials. "
@@ -125,25 +128,26 @@ def _machine(ran: list[Record]) -> list[str]:
     provenances = [record.provenance for record in ran]
     facts = [
         ("Machine", _hardware),
-        ("Threads per trial", lambda p: str(p["threads"])),
-        ("Device", lambda p: str(p["device"])),
-        ("Versions", lambda p: ", ".join(f"{name} {number}" for name, number in sorted(p["versions"].items()))),
+        ("Threads per trial", lambda p: str(p.get("threads", "unknown"))),
+        ("Device", lambda p: str(p.get("device", "unknown"))),
+        ("Versions", lambda p: ", ".join(f"{name} {number}" for name, number in sorted(p.get("versions", {}).items()))),
         ("Source", _source),
     ]
     return [f"{name}: {_listed(provenances, spell)}" for name, spell in facts] if provenances else []
 
 
 def _hardware(provenance: dict[str, Any]) -> str:
-    h = provenance["hardware"]
+    known = {"cpu": "unknown", "cores": "?", "memory_gb": "?", "system": "unknown", "id": "unknown", "gpus": []}
+    h = {**known, **provenance.get("hardware", {})}
     gpus = f", {', '.join(h['gpus'])}" if h["gpus"] else ""
     return f"{h['cpu']}, {h['cores']} cores, {h['memory_gb']} GB, {h['system']}{gpus} (`{h['id']}`)"
 
 
 def _source(provenance: dict[str, Any]) -> str:
-    source = provenance["source"]
-    if not source:
+    source = provenance.get("source")
+    if not source or "commit" not in source:
         return "installed package"
-    return f"commit `{source['commit'][:12]}`" + (" with changes" if source["modified"] else "")
+    return f"commit `{source['commit'][:12]}`" + (" with changes" if source.get("modified") else "")
 
 
 def _listed(provenances: list[dict[str, Any]], spell: Callable[[dict[str, Any]], str]) -> str:
@@ -159,8 +163,8 @@ def _data(records: list[Record]) -> str:
 
     rows = set()
     for record in records:
-        if record.data:
-            trial, data = record.trial, record.data
+        trial, data = record.trial, record.data
+        if {"n_train", "n_test", "sha256"} <= data.keys():
             sizes = (data["n_train"], data["n_test"])
             rows.add((trial["task_label"], trial["scale"], *sizes, trial["data_seed"], f"`{data['sha256'][:16]}`"))
     headers = ["task", "scale", "train", "test", "data seed", "sha256"]

@@ -6,9 +6,9 @@
 A test error is the mean over samples. Every trial also reports ``rmse`` (independent of grid and length) and
 ``max_error``, so that boards made at different sizes can be read side by side.
 
-Squares of 1e200 and 1e-200 are infinite and zero, so a sample whose largest value is beyond 2^±400 is divided by a power
-of two before it is squared and multiplied by it afterwards. That is exact, and all other samples are left alone. An
-error that is infinite all the same is beyond floating point, and its trial has diverged (`not_finite`).
+Squares of 1e200 and 1e-200 are infinite and zero, so a sample whose largest value is beyond 2^±400 is divided by a
+power of two before it is squared and multiplied by it afterwards. That is exact, and all other samples are left alone.
+An error that is infinite all the same is beyond floating point, and its trial has diverged (`not_finite`).
 """
 
 from __future__ import annotations

@@ -82,8 +82,8 @@ def _row(record: Record) -> dict[str, Any]:
 
 def _data_seconds(record: Record) -> float | None:
     """What generating the training samples cost, in seconds of one core."""
-    per_sample = record.data.get("seconds_per_sample")
-    return per_sample * record.data["n_train"] if per_sample is not None else None
+    per_sample, count = record.data.get("seconds_per_sample"), record.data.get("n_train")
+    return per_sample * count if per_sample is not None and count is not None else None
 
 
 def leaderboard(results: pd.DataFrame, samples: Mapping[str, np.ndarray] | None = None) -> pd.DataFrame:

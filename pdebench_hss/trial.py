@@ -24,7 +24,7 @@ import torch
 from . import data, machine, training
 from .budget import parse_budget
 from .evaluation import Predictor, time_prediction
-from .hashing import digest, seed_from
+from .hashing import seed_from
 from .metrics import mean_errors, not_finite, sample_errors
 from .pictures import pictures
 from .plugins import Registry, load_registry
@@ -32,9 +32,7 @@ from .ranks import ALONE, ProcessGroup, Ranks, refusal
 from .records import DIVERGED, FAILED, OK, OUT_OF_MEMORY, Record
 from .sizing import count_parameters
 from .training import Diverged, Emit, Interrupted, Optimizer, TrainSet
-
-# Fields for readers. They are spelling, not substance: what they say is in the other fields.
-DESCRIPTIVE = ("model_label", "task_label", "equation", "metric", "training_free")
+from .validation import trial_key
 
 
 @dataclass(frozen=True)
@@ -67,8 +65,7 @@ class Trial:
 
     @cached_property
     def key(self) -> str:
-        content = {k: v for k, v in self.to_dict().items() if k not in DESCRIPTIVE}
-        return digest(content)[:24]
+        return trial_key(self.to_dict())
 
     @property
     def cell(self) -> str:

@@ -71,7 +71,12 @@ def _usage(error: Any) -> int:
 def _one_line_warning(message: Any, category: type[Warning], filename: str, line: int, *_: Any, **__: Any) -> None:
     ours = category.__module__.startswith("pdebench_hss")
     text = str(message) if ours else f"{category.__name__}: {message} ({os.path.basename(filename)}:{line})"
-    print(f"warning: {text}", file=sys.stderr)
+    if text not in _SAID:  # a bad file is looked at more than once
+        _SAID.add(text)
+        print(f"warning: {text}", file=sys.stderr)
+
+
+_SAID: set[str] = set()
 
 
 def _terminate(*_: Any) -> None:

@@ -49,6 +49,6 @@ def _board(source: Path) -> pd.DataFrame:
     if source.is_file():
         return read_board(source).summary
     store = Store(source)
-    if not any(store.records_dir.glob("*.json")):
+    if not store.keys():
         raise UsageError(f"{source} holds no records; make some with: pdebench-hss run --out {source} --tasks ...")
     return write_board(store)[0]

@@ -16,7 +16,7 @@ from rich.table import Table
 from ..config import RunConfig
 from ..data import Dataset
 from ..datafile import Header
-from ..planner import CACHED, RETRY, RUN, SKIP, Plan
+from ..planner import CACHED, KEEP, RETRY, RUN, SKIP, Plan
 from ..published import published_range
 from ..records import OK, Record
 from ..runner import Outcome, Reporter
@@ -132,7 +132,7 @@ def name(trial: Trial) -> str:
 def finished_line(trial: Trial, record: Record) -> str:
     line = f"{trial.task_label:<22} {trial.model_label:<24} seed {trial.seed}  "
     if record.status == OK:
-        return line + f"{format_error(record.metrics['test_err']):>9}  {record.seconds['total']:6.1f} s"
+        return line + f"{format_error(record.metrics['test_err']):>9}  {record.seconds.get('total') or 0.0:6.1f} s"
     return line + f"{record.status}: {record.reason}"
 
 
@@ -163,7 +163,10 @@ def plan_line(plan: Plan) -> str:
     again = f", {len(plan.having(RETRY))} of them failed before" if plan.having(RETRY) else ""
     return (
         f"plan   {len(plan.cells)} trials: {len(plan.todo)} to run{again}, {len(plan.having(CACHED))} cached, "
-        f"{len(skipped)} skipped" + (f" ({shown})" if shown else "") + estimate_text(plan)
+        f"{len(skipped)} skipped"
+        + (f" ({shown})" if shown else "")
+        + (f", {len(kept)} kept for a newer version" if (kept := plan.having(KEEP)) else "")
+        + estimate_text(plan)
     )
 
 
@@ -185,7 +188,7 @@ def print_plan(config: RunConfig, plan: Plan) -> None:
     """``--dry-run``: the heading, and a line per cell."""
     console.print(heading(config), markup=False)
     console.print(plan_line(plan), markup=False)
-    words = {RUN: "run", RETRY: "retry", CACHED: "cached", SKIP: "skip"}
+    words = {RUN: "run", RETRY: "retry", CACHED: "cached", SKIP: "skip", KEEP: "keep"}
     for cell in plan.cells:
         reason = f"  ({cell.reason})" if cell.reason else ""
         console.print(f"{words[cell.action]:<7}{name(cell.trial)}  {cell.trial.budget}{reason}", markup=False)

@@ -51,12 +51,11 @@ class Board:
 
 def read_board(store: Store, name: str) -> Board:
     """Read a directory of records; one that can't be read counts as missing (and is warned about)."""
-    records = store.current()
-    names = ("error_test_err", "curve_steps", "curve_losses")
-    arrays = {record.key: store.samples(record.key, *names) for record in records if record.status != "missing"}
+    entries = list(store.entries("curve_steps", "curve_losses"))
+    arrays = {record.key: found for record, found in entries}
     return Board(
         name,
-        records,
+        [record for record, _ in entries],
         {key: found["error_test_err"] for key, found in arrays.items() if "error_test_err" in found},
         {key: (found["curve_steps"], found["curve_losses"]) for key, found in arrays.items() if "curve_steps" in found},
     )

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 
+import numpy as np
+
 from pdebench_hss.records import Record
 from pdebench_hss.trial import Trial
 
@@ -38,4 +40,10 @@ def make_record(model="net", error=None, seed=0, status="ok", reason="", sha256=
         predict_ms=0.5,
         data={"sha256": sha256, "n_train": 8, "n_test": 4},
         provenance=dict(PROVENANCE),
+        samples={} if error is None else samples_of(np.full(4, float(error))),
     )
+
+
+def samples_of(errors: np.ndarray) -> dict[str, np.ndarray]:
+    """What lies beside a record whose test samples have these errors."""
+    return {"error_test_err": errors, "error_relative_l2": errors}

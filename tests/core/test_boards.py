@@ -7,7 +7,7 @@ import shutil
 
 import numpy as np
 import pytest
-from board_records import make_record, make_trial
+from board_records import make_record, make_trial, samples_of
 
 import pdebench_hss as pb
 from pdebench_hss.boards import readme, write_board
@@ -30,7 +30,7 @@ def store(tmp_path) -> Store:
                 what = {"task": task, "task_label": task, "training_free": model == "mean"}
                 record = make_record(model, float(errors.mean()), seed, **what)
                 store.add_to_plan([make_trial(model, seed, **what)], "pdebench-hss run --tasks heat_1d,toy")
-                store.put(dataclasses.replace(record, samples={"error_test_err": errors}))
+                store.put(dataclasses.replace(record, samples=samples_of(errors)))
     return store
 
 
