@@ -20,6 +20,7 @@ import pandas as pd
 
 from .boards import read_records, sorted_results
 from .errors import UsageError
+from .plain_text import csv_text
 from .records import OK, STATUSES, Store
 from .tables import GROUP, LEADERBOARD_COLUMNS, RESULTS_COLUMNS, leaderboard
 
@@ -91,7 +92,7 @@ def read_csv(path: Path) -> pd.DataFrame:
         if column in NUMBERS:
             table[column] = _numbers(path, column, table[column], labels)
         elif column in TEXT:
-            table[column] = table[column].where(table[column] != "", None)
+            table[column] = table[column].map(csv_text).where(table[column] != "", None)
     if "training_free" in table:
         table["training_free"] = table["training_free"] == "True"
     _check(str(path), table, labels)

@@ -23,6 +23,7 @@ import pandas as pd
 from . import paper_tables, tables
 from .errors import StoreError
 from .files import replacing, write_text
+from .plain_text import code, markdown, visible, write_csv
 from .published import published_tables
 from .records import OK, Record, Store
 from .statistics_page import statistics_page
@@ -47,7 +48,7 @@ def write_board(store: Store) -> tuple[pd.DataFrame, list[Path]]:
             texts[f"{name}.tex"] = paper_tables.to_latex(table, board, name)
     for name, frame in frames.items():
         with replacing(store.path / name) as temporary:
-            frame.to_csv(temporary, index=False, lineterminator="\n")
+            write_csv(frame, temporary)
     for name, text in texts.items():
         write_text(store.path / name, text)
     return board, [store.path / name for name in (*frames, *texts)]
@@ -90,7 +91,7 @@ FILES = """\
 
 
 def _code(lines: list[str]) -> list[str]:
-    return ["```sh", *(lines or ["# not recorded"]), "```"]
+    return ["```sh", *([visible(line).replace("`", "'") for line in lines] or ["# not recorded"]), "```"]
 
 
 def _trials(records: list[Record]) -> list[str]:
@@ -152,7 +153,7 @@ def _source(provenance: dict[str, Any]) -> str:
 
 def _listed(provenances: list[dict[str, Any]], spell: Callable[[dict[str, Any]], str]) -> str:
     """The value all trials share, or each with the number of trials it holds for."""
-    counts = Counter(map(spell, provenances))
+    counts = Counter(markdown(spell(provenance)) for provenance in provenances)
     if len(counts) == 1:
         return next(iter(counts))
     return "; ".join(f"{text} ({n} trial{'s' * (n > 1)})" for text, n in sorted(counts.items()))
@@ -166,7 +167,8 @@ def _data(records: list[Record]) -> str:
         trial, data = record.trial, record.data
         if {"n_train", "n_test", "sha256"} <= data.keys():
             sizes = (data["n_train"], data["n_test"])
-            rows.add((trial["task_label"], trial["scale"], *sizes, trial["data_seed"], f"`{data['sha256'][:16]}`"))
+            names = (markdown(trial["task_label"]), markdown(trial["scale"]))
+            rows.add((*names, *sizes, trial["data_seed"], f"`{code(data['sha256'][:16])}`"))
     headers = ["task", "scale", "train", "test", "data seed", "sha256"]
     return tabulate(sorted(rows), headers=headers, tablefmt="github", disable_numparse=True)
 

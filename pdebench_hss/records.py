@@ -97,7 +97,7 @@ class Record:
     peak_memory: int | None = None
     data: dict[str, Any] = field(default_factory=dict)
     provenance: dict[str, Any] = field(default_factory=dict)
-    samples: dict[str, np.ndarray] = field(default_factory=dict, repr=False)
+    samples: dict[str, np.ndarray] = field(default_factory=dict, repr=False, compare=False)
 
     def to_json(self, arrays: str = "") -> str:
         """The record as a file; ``arrays`` is the hash of the file of its arrays, empty if it has none."""

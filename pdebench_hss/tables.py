@@ -21,6 +21,7 @@ import pandas as pd
 
 from .intervals import Errors, error_interval
 from .metrics import mean_of
+from .plain_text import code, markdown
 from .records import DIVERGED, OK, Record
 
 # Columns as in the documentation; what a reader needs to tell rows apart comes first.
@@ -176,8 +177,8 @@ def to_markdown(board: pd.DataFrame) -> str:
     parts = []
     for _, group in board.groupby(GROUP, sort=False, dropna=False):
         first = group.iloc[0]
-        parts.append(f"## {title(first)} (`{first['task']}`)\n\n{group_line(first)}\n")
-        rows = [display_row(row) for _, row in group.iterrows()]
+        parts.append(f"## {markdown(title(first))} (`{code(first['task'])}`)\n\n{markdown(group_line(first))}\n")
+        rows = [[markdown(cell) for cell in display_row(row)] for _, row in group.iterrows()]
         parts.append(tabulate(rows, headers=DISPLAY_HEADERS, tablefmt="github", disable_numparse=True) + "\n")
     return "\n".join(parts)
 

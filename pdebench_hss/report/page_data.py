@@ -24,6 +24,7 @@ import pandas as pd
 from .. import __version__, tables
 from ..boards import sorted_results
 from ..paper_tables import CELL, has_rows, paper_table
+from ..plain_text import visible
 from ..published import model_titles, published_tables
 from ..records import Record, Store
 
@@ -130,7 +131,7 @@ class Pools:
         pool = self.values.setdefault(kind, [])
         number = self._numbers.setdefault((kind, json.dumps(value, sort_keys=True)), len(pool))
         if number == len(pool):
-            pool.append(value)
+            pool.append(_visible(value))
         return number
 
 
@@ -177,9 +178,20 @@ def _records(table: pd.DataFrame) -> list[dict[str, Any]]:
 
 
 def _plain(value: Any) -> Any:
+    if isinstance(value, str):
+        return visible(value)
     if value is None or value is pd.NA or (isinstance(value, float) and not math.isfinite(value)):
         return None
     return value.item() if isinstance(value, np.generic) else value
+
+
+def _visible(value: Any) -> Any:
+    """Plain values with their texts made visible, names included."""
+    if isinstance(value, Mapping):
+        return {visible(name): _visible(entry) for name, entry in value.items()}
+    if isinstance(value, list):
+        return [_visible(entry) for entry in value]
+    return _plain(value)
 
 
 def _short(value: float | None) -> float | None:

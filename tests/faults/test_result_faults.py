@@ -1,4 +1,4 @@
-"""Nothing wrong is shown and nothing good is lost: errors that blow up, forced runs that fail, runs that are refused."""
+"""Nothing wrong is shown, nothing good is lost: errors that blow up, forced runs that fail, refused runs."""
 
 from __future__ import annotations
 
