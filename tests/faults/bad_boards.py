@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import io
 import json
 import shutil
@@ -10,11 +11,14 @@ import signal
 import warnings
 from pathlib import Path
 
+import typer.main
+
 import pdebench_hss as pb
 from pdebench_hss import cli as command_line
 from pdebench_hss.validation import digest
 
 TOYS = Path(__file__).parent.parent / "toys" / "toy_plugin.py"
+typer.main.get_command = functools.lru_cache(typer.main.get_command)  # else every call inspects all commands again
 SECONDS = 60  # for one command: a machine may be busy, but a loop is for ever
 
 
