@@ -30,16 +30,18 @@ def read_plain(path: Path, limit: int) -> bytes:
         raise
     except OSError as error:
         raise BadFile("it is a symbolic link" if error.errno == errno.ELOOP else str(error.strerror)) from None
-    with open(handle, "rb") as file:
+    try:
         status = os.fstat(handle)
         if not stat.S_ISREG(status.st_mode):
             raise BadFile("it is not a regular file")
         if status.st_size > limit:
             raise BadFile(f"it has {status.st_size} bytes; at most {limit} are read")
-        try:
+        with open(handle, "rb", closefd=False) as file:
             return file.read(limit)
-        except OSError as error:
-            raise BadFile(str(error.strerror)) from None
+    except OSError as error:
+        raise BadFile(str(error.strerror)) from None
+    finally:
+        os.close(handle)
 
 
 @contextlib.contextmanager

@@ -263,3 +263,52 @@ def test_what_a_killed_writer_left_is_cleared_away(store):
     (store.records_dir / ".abc.json.x1.tmp").write_text("half a rec")
     store.prepare()
     assert files_below(store) == set()
+
+
+# --- what replaces what ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kept", ["ok", "diverged", "skipped", "failed"])
+@pytest.mark.parametrize("new", STATUSES)
+def test_a_record_is_replaced_only_by_one_that_ended_as_well(store, kept, new):
+    worth = {"ok": 2, "diverged": 1, "skipped": 1}
+    first, second = make_record(status=kept, reason="first"), make_record(status=new, reason="second")
+    store.put(first)
+    stays = worth.get(new, 0) < worth.get(kept, 0)
+    assert store.put(second) == (first if stays else None)
+    assert store.get(first.key) == (first if stays else second)
+    assert (store.attempts_dir / f"{first.key}.json").exists() == stays
+
+
+@pytest.mark.parametrize("step", [1, 2, 3])
+def test_killed_between_the_steps_of_a_write_one_of_the_two_records_is_whole(store, monkeypatch, step):
+    """Arrays and record are two files: whichever of them is in place, they belong together."""
+    old = make_record(metrics={"test_err": 1.0})
+    new = make_record(metrics={"test_err": 2.0})
+    store.put(old)
+    rename, renames = os.replace, []
+
+    def killed(source, target):
+        renames.append(target)
+        if len(renames) == step:
+            raise KeyboardInterrupt
+        rename(source, target)
+
+    monkeypatch.setattr(os, "replace", killed)
+    with pytest.raises(KeyboardInterrupt):
+        store.put(new)
+    monkeypatch.undo()
+    expected = old if step < 3 else new
+    for _ in range(2):
+        assert Store(store.path).get(old.key) == expected
+        np.testing.assert_array_equal(
+            store.samples(old.key)["error_test_err"], np.full(3, expected.metrics["test_err"])
+        )
+        store.prepare()  # what the next run does first
+    assert files_below(store) == {f"{old.key}.json", f"{old.key}.npz"}
+
+
+def test_without_a_plan_a_place_in_the_tables_has_the_last_of_its_records(store):
+    for version, ended in (("1", 2e9), ("2", 1e9)):
+        store.put(make_record(make_trial(model_version=version), provenance={"started": 0.0, "ended": ended}))
+    assert [record.trial["model_version"] for record in store.current()] == ["1"]

@@ -44,7 +44,7 @@ def as_schema_1(folder: Path) -> None:
 def edit(path: Path, change, seal: bool = False) -> None:
     """Change the content of a JSON file; ``seal`` hashes it again, as a forger would."""
     content = json.loads(path.read_text())
-    content = change(content) or content
+    change(content)
     if seal:
         content["sha256"] = digest({name: value for name, value in content.items() if name != "sha256"})
     path.write_text(json.dumps(content))
