@@ -18,8 +18,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from .boards import sample_errors, sorted_results
+from .boards import read_records, sorted_results
 from .errors import UsageError
+from .plain_text import csv_text
 from .records import OK, STATUSES, Store
 from .tables import GROUP, LEADERBOARD_COLUMNS, RESULTS_COLUMNS, leaderboard
 
@@ -62,9 +63,9 @@ def read_board(source: str | Path | pd.DataFrame, name: str = "") -> BoardFile:
     if not path.is_dir():
         raise UsageError(f"{path}: no such file or directory")
     store = Store(path)
-    if any(store.records_dir.glob("*.json")):
-        results = sorted_results(store.current())
-        samples = sample_errors(store, results["key"])
+    if store.keys():
+        records, samples = read_records(store)
+        results = sorted_results(records)
         return BoardFile(name, leaderboard(results, samples), results, samples)
     for table in ("results.csv", "leaderboard.csv"):
         if (path / table).is_file():
@@ -91,7 +92,7 @@ def read_csv(path: Path) -> pd.DataFrame:
         if column in NUMBERS:
             table[column] = _numbers(path, column, table[column], labels)
         elif column in TEXT:
-            table[column] = table[column].where(table[column] != "", None)
+            table[column] = table[column].map(csv_text).where(table[column] != "", None)
     if "training_free" in table:
         table["training_free"] = table["training_free"] == "True"
     _check(str(path), table, labels)

@@ -25,6 +25,7 @@ from .devices import DEFAULT_PRECISION, label
 from .errors import StoreError
 from .files import replacing, write_text
 from .intervals import by_start
+from .plain_text import code, markdown, visible, write_csv
 from .published import published_tables
 from .records import OK, Record, Store
 from .statistics_page import statistics_page
@@ -32,11 +33,11 @@ from .statistics_page import statistics_page
 
 def write_board(store: Store) -> tuple[pd.DataFrame, list[Path]]:
     """(Re)write all tables of a directory from its records; returns the leaderboard and what was written."""
-    records = store.current()
-    if not any(record.status != "missing" for record in records) and any(store.records_dir.glob("*.json")):
+    records, errors = read_records(store)
+    if not any(record.status != "missing" for record in records) and store.keys():
         raise StoreError(f"no record in {store.path} can be read by this version; its tables are left as they are")
     trials = sorted_results(records)
-    board = tables.leaderboard(trials, sample_errors(store, trials["key"]))
+    board = tables.leaderboard(trials, errors)
     texts = {"leaderboard.md": tables.to_markdown(board), "README.md": readme(records, store.commands())}
     frames = {"results.csv": trials, "leaderboard.csv": board}
     if page := statistics_page(board):
@@ -49,7 +50,7 @@ def write_board(store: Store) -> tuple[pd.DataFrame, list[Path]]:
             texts[f"{name}.tex"] = paper_tables.to_latex(table, board, name)
     for name, frame in frames.items():
         with replacing(store.path / name) as temporary:
-            frame.to_csv(temporary, index=False, lineterminator="\n")
+            write_csv(frame, temporary)
     for name, text in texts.items():
         write_text(store.path / name, text)
     return board, [store.path / name for name in (*frames, *texts)]
@@ -60,17 +61,18 @@ def sorted_results(records: Iterable[Record]) -> pd.DataFrame:
     return tables.results(records).sort_values(order, kind="stable", na_position="first", ignore_index=True)
 
 
-def sample_errors(store: Store, keys: Iterable[str]) -> dict[str, np.ndarray]:
-    """The errors of independent test samples, by the key of the trial; trials that left none are not in it.
+def read_records(store: Store) -> tuple[list[Record], dict[str, np.ndarray]]:
+    """The records of a board, and the errors of independent test samples by the key of the trial, where it ended well.
 
     Where several samples share a start, their mean counts as one (`intervals.by_start`).
     """
-    found = ((key, store.samples(key, "error_test_err", "test_group")) for key in keys)
-    return {
-        key: by_start(arrays["error_test_err"], arrays.get("test_group"))
-        for key, arrays in found
+    found = list(store.entries("test_group"))
+    errors = {
+        record.key: by_start(arrays["error_test_err"], arrays.get("test_group"))
+        for record, arrays in found
         if "error_test_err" in arrays
     }
+    return [record for record, _ in found], errors
 
 
 def readme(records: list[Record], commands: list[str]) -> str:
@@ -99,7 +101,7 @@ FILES = """\
 
 
 def _code(lines: list[str]) -> list[str]:
-    return ["```sh", *(lines or ["# not recorded"]), "```"]
+    return ["```sh", *([visible(line).replace("`", "'") for line in lines] or ["# not recorded"]), "```"]
 
 
 def _trials(records: list[Record]) -> list[str]:
@@ -111,9 +113,12 @@ def _trials(records: list[Record]) -> list[str]:
 def _when(ran: list[Record]) -> list[str]:
     if not ran:
         return []
-    spans = sorted((record.provenance["started"], record.provenance["ended"]) for record in ran)
+    stamps = [(record.provenance.get("started"), record.provenance.get("ended")) for record in ran]
+    spans = sorted((start, end) for start, end in stamps if start is not None and end is not None)
+    if not spans:
+        return []
     first, last = spans[0][0], max(end for _, end in spans)
-    own = sum(record.seconds.get("total", 0.0) for record in ran)
+    own = sum(record.seconds.get("total") or 0.0 for record in ran)
     return [
         f"Date: {_date(first)} to {_date(last)}",
         f"Duration: {_hours(_covered(spans))} in which at least one trial ran; {_hours(own)} summed over trials. "
@@ -134,30 +139,31 @@ def _machine(ran: list[Record]) -> list[str]:
     provenances = [record.provenance for record in ran]
     facts = [
         ("Machine", _hardware),
-        ("Threads per trial", lambda p: str(p["threads"])),
-        ("Device", lambda p: label(p["device"], p.get("precision", DEFAULT_PRECISION))),
-        ("Versions", lambda p: ", ".join(f"{name} {number}" for name, number in sorted(p["versions"].items()))),
+        ("Threads per trial", lambda p: str(p.get("threads", "unknown"))),
+        ("Device", lambda p: label(p.get("device", "unknown"), p.get("precision", DEFAULT_PRECISION))),
+        ("Versions", lambda p: ", ".join(f"{name} {number}" for name, number in sorted(p.get("versions", {}).items()))),
         ("Source", _source),
     ]
     return [f"{name}: {_listed(provenances, spell)}" for name, spell in facts] if provenances else []
 
 
 def _hardware(provenance: dict[str, Any]) -> str:
-    h = provenance["hardware"]
+    known = {"cpu": "unknown", "cores": "?", "memory_gb": "?", "system": "unknown", "id": "unknown", "gpus": []}
+    h = {**known, **provenance.get("hardware", {})}
     gpus = f", {', '.join(h['gpus'])}" if h["gpus"] else ""
     return f"{h['cpu']}, {h['cores']} cores, {h['memory_gb']} GB, {h['system']}{gpus} (`{h['id']}`)"
 
 
 def _source(provenance: dict[str, Any]) -> str:
-    source = provenance["source"]
-    if not source:
+    source = provenance.get("source")
+    if not source or "commit" not in source:
         return "installed package"
-    return f"commit `{source['commit'][:12]}`" + (" with changes" if source["modified"] else "")
+    return f"commit `{source['commit'][:12]}`" + (" with changes" if source.get("modified") else "")
 
 
 def _listed(provenances: list[dict[str, Any]], spell: Callable[[dict[str, Any]], str]) -> str:
     """The value all trials share, or each with the number of trials it holds for."""
-    counts = Counter(map(spell, provenances))
+    counts = Counter(markdown(spell(provenance)) for provenance in provenances)
     if len(counts) == 1:
         return next(iter(counts))
     return "; ".join(f"{text} ({n} trial{'s' * (n > 1)})" for text, n in sorted(counts.items()))
@@ -168,10 +174,11 @@ def _data(records: list[Record]) -> str:
 
     rows = set()
     for record in records:
-        if record.data:
-            trial, data = record.trial, record.data
+        trial, data = record.trial, record.data
+        if {"n_train", "n_test", "sha256"} <= data.keys():
             sizes = (data["n_train"], data["n_test"])
-            rows.add((trial["task_label"], trial["scale"], *sizes, trial["data_seed"], f"`{data['sha256'][:16]}`"))
+            names = (markdown(trial["task_label"]), markdown(trial["scale"]))
+            rows.add((*names, *sizes, trial["data_seed"], f"`{code(data['sha256'][:16])}`"))
     headers = ["task", "scale", "train", "test", "data seed", "sha256"]
     return tabulate(sorted(rows), headers=headers, tablefmt="github", disable_numparse=True)
 

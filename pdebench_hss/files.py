@@ -1,14 +1,47 @@
-"""Files that are either whole or not there: write beside, flush to disk, rename."""
+"""Files that are either whole or not there: write beside, flush to disk, rename. Strangers' files are read plainly."""
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
+import stat
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 from .errors import StoreError
+
+
+class BadFile(ValueError):
+    """A file that is not what it should be; the message says why and stands after its name."""
+
+
+def read_plain(path: Path, limit: int) -> bytes:
+    """The content of a regular file of at most ``limit`` bytes.
+
+    Links, pipes and devices are refused: a directory from elsewhere must not make us read what lies outside of it, or
+    wait for ever.
+    """
+    flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+    try:
+        handle = os.open(path, flags)
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise BadFile("it is a symbolic link" if error.errno == errno.ELOOP else str(error.strerror)) from None
+    try:
+        status = os.fstat(handle)
+        if not stat.S_ISREG(status.st_mode):
+            raise BadFile("it is not a regular file")
+        if status.st_size > limit:
+            raise BadFile(f"it has {status.st_size} bytes; at most {limit} are read")
+        with open(handle, "rb", closefd=False) as file:
+            return file.read(limit)
+    except OSError as error:
+        raise BadFile(str(error.strerror)) from None
+    finally:
+        os.close(handle)
 
 
 @contextlib.contextmanager
@@ -33,7 +66,7 @@ def write_text(path: Path, text: str) -> None:
         temporary.write_text(text, encoding="utf-8")
 
 
-def check_writable(folder: Path) -> None:
+def check_writable(folder: Path, advice: str = "Choose another --out.") -> None:
     """Make the folder and prove that a file can be written there; before anything is trained."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -41,7 +74,21 @@ def check_writable(folder: Path) -> None:
             probe.write(b"x" * 4096)
             probe.flush()
     except OSError as error:
-        raise StoreError(f"can't write to {folder}: {error.strerror or error}. Choose another --out.") from None
+        raise StoreError(f"can't write to {folder}: {error.strerror or error}. {advice}") from None
+
+
+def missing_folders(folder: Path) -> list[Path]:
+    """Those that making a folder would make, the innermost first."""
+    return [place for place in (folder, *folder.parents) if not place.exists()]
+
+
+def remove_made(folders: list[Path], *leftovers: Path) -> None:
+    """Undo making the folders, as far as nobody put anything else there."""
+    for path in leftovers:
+        path.unlink(missing_ok=True)
+    with contextlib.suppress(OSError):
+        for folder in folders:
+            folder.rmdir()
 
 
 def remove_stale_temporaries(folder: Path) -> None:
@@ -66,3 +113,25 @@ def human_bytes(count: float) -> str:
             return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
         count /= 1000
     return f"{count:.1f} TB"
+
+
+def file_state(path: Path) -> tuple[int, ...] | None:
+    """What changes when a file is replaced or written to."""
+    try:
+        status = os.lstat(path)
+    except OSError:
+        return None
+    return status.st_ino, status.st_size, status.st_mtime_ns, status.st_mode
+
+
+def set_aside(path: Path, folder: Path) -> Path | None:
+    """Move a file, or a link, into a folder, under a name that is free there; None if there is nothing to move."""
+    if not os.path.lexists(path):
+        return None
+    folder.mkdir(parents=True, exist_ok=True)
+    number, target = 1, folder / path.name
+    while os.path.lexists(target):
+        number += 1
+        target = folder / f"{path.stem}.{number}{path.suffix}"
+    os.rename(path, target)
+    return target

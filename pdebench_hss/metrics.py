@@ -5,11 +5,20 @@
 
 A test error is the mean over samples. Every trial also reports ``rmse`` (independent of grid and length) and
 ``max_error``, so that boards made at different sizes can be read side by side.
+
+Squares of 1e200 and 1e-200 are infinite and zero, so a sample whose largest value is beyond 2^±400 is divided by a
+power of two before it is squared and multiplied by it afterwards. That is exact, and all other samples are left alone.
+An error that is infinite all the same is beyond floating point, and its trial has diverged (`not_finite`).
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
+
 import numpy as np
+
+SAFE_EXPONENT = 400  # squares of values up to 2^400, and the sum of any number of them, are ordinary numbers
 
 
 def sample_errors(
@@ -18,20 +27,55 @@ def sample_errors(
     """Per-sample errors ``(n,)`` by name; the task's own metric is also under ``test_err``."""
     if prediction.shape != target.shape:
         raise ValueError(f"prediction has shape {prediction.shape}, target {target.shape}")
-    difference = _flat(prediction, mask) - _flat(target, mask)  # (n, values inside)
-    size = np.linalg.norm(_flat(target, mask), axis=1)
+    p, t = _flat(prediction, mask), _flat(target, mask)  # (n, values inside)
+    common = np.maximum(_exponents(p), _exponents(t))  # (n,)
+    difference = _scaled(p, common) - _scaled(t, common)  # (n, values inside)
+    own = _exponents(difference)
+    difference, power = _scaled(difference, own), common + own
+    size_power = _exponents(t)
+    size = np.linalg.norm(_scaled(t, size_power), axis=1)
     norm = np.linalg.norm(difference, axis=1)
     # A target that is exactly zero has no relative error; the absolute one stands in for it.
-    errors = {
-        "relative_l2": norm / np.where(size > 0, size, 1.0),
-        "trajectory_l2": norm,
-        "rmse": norm / np.sqrt(difference.shape[1]),
-        "max_error": np.abs(difference).max(axis=1),
-    }
+    ratio, ratio_power = norm / np.where(size > 0, size, 1.0), power - np.where(size > 0, size_power, 0)
+    with np.errstate(over="ignore", under="ignore"):
+        errors = {
+            "relative_l2": np.ldexp(ratio, ratio_power),
+            "trajectory_l2": np.ldexp(norm, power),
+            "rmse": np.ldexp(norm / np.sqrt(difference.shape[1]), power),
+            "max_error": np.ldexp(np.abs(difference).max(axis=1), power),
+        }
     return {"test_err": errors[metric], **errors}
+
+
+def mean_errors(errors: Mapping[str, np.ndarray]) -> dict[str, float]:
+    """Test errors by name: the means over samples."""
+    return {name: mean_of(values) for name, values in errors.items()}
+
+
+def mean_of(values: np.ndarray) -> float:
+    """The mean; also where the sum is too large for floating point and the mean is not."""
+    with np.errstate(over="ignore"):
+        mean = float(values.mean())
+        return mean if math.isfinite(mean) else float((values / len(values)).sum())
+
+
+def not_finite(metrics: Mapping[str, float | None]) -> str:
+    """Why a trial with these test errors has diverged; empty if all of them are finite."""
+    bad = [name for name, value in metrics.items() if value is None or not math.isfinite(value)]
+    return f"the test error {bad[0]} is not finite" if bad else ""
 
 
 def _flat(x: np.ndarray, mask: np.ndarray | None) -> np.ndarray:
     x = np.asarray(x, dtype=np.float64)
     inside = x[..., mask] if mask is not None else x
     return inside.reshape(len(x), -1)
+
+
+def _exponents(values: np.ndarray) -> np.ndarray:
+    """By which power of two each row ``(n, m)`` must be divided before squaring, ``(n,)``: 0 for ordinary rows."""
+    _, exponents = np.frexp(np.abs(values).max(axis=1))  # of zero and of what is not finite: 0 or anything, harmless
+    return np.where(np.abs(exponents) > SAFE_EXPONENT, exponents, 0)
+
+
+def _scaled(values: np.ndarray, exponents: np.ndarray) -> np.ndarray:
+    return np.ldexp(values, -exponents[:, None]) if exponents.any() else values

@@ -17,6 +17,7 @@ from typing import Any
 
 import pandas as pd
 
+from .plain_text import latex, markdown
 from .published import PublishedCell, model_titles, published, published_tables
 from .records import OK
 from .tables import GROUP, group_line, human_count
@@ -134,7 +135,7 @@ def to_markdown(table: pd.DataFrame, board: pd.DataFrame, name: str) -> str:
         numbers = [(params, around[mark].format(_plain(error))) for params, error, mark in line.cells]
         rows.append([line.equation.replace("--", "–"), line.whose, *(text for pair in numbers for text in pair)])
     text = tabulate(rows, headers=headers, tablefmt="github", disable_numparse=True)
-    notes = "\n".join(f"- {note}" for note in _notes(table, board))
+    notes = "\n".join(f"- {markdown(note)}" for note in _notes(table, board))
     return f"# {_title(name)}\n\n{text}\n\n**Bold**: best; <ins>underlined</ins>: second best.\n\n{notes}\n"
 
 
@@ -148,9 +149,9 @@ def to_latex(table: pd.DataFrame, board: pd.DataFrame, name: str) -> str:
     for number, line in enumerate(_lines(table)):
         if number and line.equation:
             body.append(r"\addlinespace")
-        numbers = [f"{_tex_text(params)} & {_tex_error(error, mark)}" for params, error, mark in line.cells]
-        body.append(" & ".join([_tex_text(line.equation), line.whose, *numbers]) + r" \\")
-    caption = _tex_text(f"{_title(name)}. " + " ".join(_notes(table, board)))
+        numbers = [f"{latex(params)} & {_tex_error(error, mark)}" for params, error, mark in line.cells]
+        body.append(" & ".join([latex(line.equation), line.whose, *numbers]) + r" \\")
+    caption = latex(f"{_title(name)}. " + " ".join(_notes(table, board)))
     return "\n".join(
         [
             r"% needs \usepackage{booktabs} and \usepackage{graphicx}",
@@ -180,19 +181,6 @@ def _tex_error(value: float, mark: int) -> str:
     digits, power = paper_style(value)
     text = rf"{digits} \times 10^{{{power}}}" if power else digits
     return {0: rf"${text}$", 1: rf"$\mathbf{{{text}}}$", 2: rf"\underline{{${text}$}}"}[mark]
-
-
-_TEX = {symbol: rf"\{symbol}" for symbol in "_%&#${}"} | {
-    "\\": r"\textbackslash{}",
-    "^": r"\textasciicircum{}",
-    "~": r"\textasciitilde{}",
-    "–": "--",
-    "·": r"$\cdot$",
-}
-
-
-def _tex_text(text: str) -> str:
-    return "".join(_TEX.get(symbol, symbol) for symbol in text)
 
 
 def _title(name: str) -> str:

@@ -19,6 +19,7 @@ from .task import TaskInfo
 
 SIDE = 128
 BITS = 11
+LARGEST = 2.0**127  # what float32 holds with any number of bits; a blown-up error is drawn as this
 
 
 def pick(errors: np.ndarray) -> np.ndarray:
@@ -63,5 +64,5 @@ def _frame(task: TaskInfo, values: np.ndarray) -> np.ndarray:
 
 
 def _rounded(values: np.ndarray) -> np.ndarray:
-    mantissa, exponent = np.frexp(values.astype(np.float32))
+    mantissa, exponent = np.frexp(np.clip(values, -LARGEST, LARGEST).astype(np.float32))
     return np.ldexp(np.round(mantissa * 2**BITS) / 2**BITS, exponent).astype(np.float32)

@@ -15,13 +15,13 @@ from .data import Dataset, find_source
 from .errors import PdebenchError, PluginError, UsageError
 from .model import RECIPE_KEYS, ModelSpec
 from .plugins import Registered, Registry
-from .records import SETTLED, SKIPPED, Record, Store
+from .records import SETTLED, SKIPPED, Record, Store, missing
 from .selection import Choice, check_options
 from .sources import HashProgress, Source
 from .task import TaskInfo, TaskSpec
 from .trial import Trial
 
-RUN, RETRY, CACHED, SKIP = "run", "retry", "cached", "skip"
+RUN, RETRY, CACHED, SKIP, KEEP = "run", "retry", "cached", "skip", "keep"
 
 
 @dataclass(frozen=True)
@@ -165,6 +165,8 @@ def ask(model: Registered[ModelSpec], task: TaskSpec, question: Any) -> Any:
 
 
 def _cell(trial: Trial, dataset: Dataset, unsupported: str | None, store: Store, force: bool) -> Cell:
+    if reason := store.newer(trial.key):
+        return Cell(trial, dataset, KEEP, reason, missing(trial.key, trial.to_dict(), reason))
     if unsupported:
         return Cell(trial, dataset, SKIP, unsupported, Record(trial.key, trial.to_dict(), SKIPPED, unsupported))
     record = None if force else store.get(trial.key)
@@ -183,8 +185,8 @@ def _history(store: Store) -> dict[str, Any]:
     for record in store.all():
         if record.status == "ok":
             steps = record.spent.get("steps") or 0
-            fit = record.seconds["fit"]
-            rest = record.seconds["total"] - (fit if steps else 0.0)
+            fit = record.seconds.get("fit") or 0.0
+            rest = (record.seconds.get("total") or 0.0) - (fit if steps else 0.0)
             seen.setdefault(_place(record.trial), []).append((fit / steps if steps else 0.0, rest))
     return {place: tuple(statistics.median(values) for values in zip(*numbers)) for place, numbers in seen.items()}
 

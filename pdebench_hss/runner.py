@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,8 @@ from .config import RunConfig, available_cores
 from .datafile import Header
 from .errors import DataError, PdebenchError, StoreError
 from .executors import Executor, ExecutorLost, Work
-from .planner import CACHED, RUN, SKIP, Cell, Plan, ask, make_plan
+from .files import check_writable, missing_folders, remove_made
+from .planner import CACHED, KEEP, RUN, SKIP, Cell, Plan, ask, make_plan
 from .plugins import Registry, load_reference, load_registry
 from .records import FAILED, OK, SKIPPED, Record, Store
 from .resources import Resources, needs
@@ -50,16 +51,21 @@ class RunInterrupted(PdebenchError):
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a run leaves behind."""
+    """What a run leaves behind.
+
+    records    of each cell of the plan, as the board has it
+    attempts   of this run that ended worse than the records that are kept
+    """
 
     plan: Plan
     records: list[Record]
     board: pd.DataFrame
     paths: list[Path]
+    attempts: list[Record] = field(default_factory=list)
 
     @property
     def failed(self) -> list[Record]:
-        return [record for record in self.records if record.status not in (OK, SKIPPED)]
+        return [record for record in (*self.records, *self.attempts) if record.status not in (OK, SKIPPED)]
 
 
 def kept(todo: Sequence[Cell], done: Mapping[str, Record]) -> str:
@@ -75,6 +81,7 @@ class Run:
         self.reporter = reporter or Reporter()
         self.registry = registry or load_registry(config.plugins, strict=config.strict_plugins)
         self.store = Store(config.out)
+        self.attempts: list[Record] = []
         for broken in self.registry.broken:
             self.reporter.warn(str(broken))
 
@@ -82,7 +89,11 @@ class Run:
         return make_plan(self.config, self.registry, self.store, self.reporter.source_progress)
 
     def execute(self) -> Outcome:
-        self.store.prepare()
+        """Nothing in the directory is touched before the lock is held, and nothing written to it before it is known
+        that the run can start. A run that is refused leaves no directory that it made."""
+        self._started = False
+        made = missing_folders(self.store.path)
+        check_writable(self.store.path)
         lock = FileLock(self.store.path / ".lock", timeout=0)
         try:
             lock.acquire()
@@ -94,6 +105,8 @@ class Run:
             return self._execute()
         finally:
             lock.release()
+            if not self._started and made:
+                remove_made(made, self.store.path / ".lock")
 
     def _execute(self) -> Outcome:
         executor = self._executor()
@@ -106,17 +119,25 @@ class Run:
         plan = self.plan()
         if self.config.storage:
             storage.check_writable(self.config.storage)
+        self.store.plan_file.refuse_newer()
+        self._check_data(plan)
         executor.prepare(list({self._needs(cell) for cell in plan.todo}))
+        self._started = True
+        self.store.prepare()
+        for line in self.store.set_aside():
+            self.reporter.warn(line)
+        for cell in plan.having(KEEP):
+            self.reporter.warn(f"{cell.trial.model_label} on {cell.trial.task_label} is not run: {cell.reason}")
         self.store.add_to_plan((cell.trial for cell in plan.cells), self.config.command)
+        done: dict[str, Record] = {
+            cell.trial.key: cell.record for cell in plan.having(CACHED, SKIP, KEEP) if cell.record is not None
+        }
         for cell in plan.having(SKIP):
-            assert cell.record is not None
-            self.store.put(cell.record)
+            key = cell.trial.key
+            done[key] = self.store.put(done[key]) or done[key]
         self.reporter.plan(self.config, plan)
         for note in executor.notes:
             self.reporter.note(note)
-        done: dict[str, Record] = {
-            cell.trial.key: cell.record for cell in plan.having(CACHED, SKIP) if cell.record is not None
-        }
         todo = self._with_data(plan, done)
         try:
             for event in executor.run(self._work(todo)):
@@ -135,7 +156,12 @@ class Run:
             write_board(self.store)
             raise ExecutorLost(f"{error}. {kept(todo, done)}") from error
         board, paths = write_board(self.store)
-        return Outcome(plan, [done[cell.trial.key] for cell in plan.cells], board, paths)
+        return Outcome(plan, [done[cell.trial.key] for cell in plan.cells], board, paths, self.attempts)
+
+    def _check_data(self, plan: Plan) -> None:
+        """A data cache that can't be written is found before anything is: it would be the failure of every trial."""
+        if any(not dataset.path.exists() for dataset in plan.datasets(plan.todo)):
+            check_writable(data.data_dir(), "It is the data cache: set PDEBENCH_HSS_CACHE to another place.")
 
     def _with_data(self, plan: Plan, done: dict[str, Record]) -> list[Cell]:
         """Make what is missing of the data; returns the cells that can run. A dataset that can't be made is the
@@ -226,7 +252,7 @@ class Run:
 
     def _finish(self, trial: Trial, record: Record, done: dict[str, Record]) -> None:
         try:
-            self.store.put(record)
+            kept = self.store.put(record)
         except OSError as error:
             raise StoreError(
                 f"can't write the record of {trial.model_label} on {trial.task_label} to {self.store.path}: "
@@ -236,7 +262,14 @@ class Run:
             storage.remove(self._checkpoint(trial))
         if record.status in (OK, SKIPPED):
             self.store.log(trial.key).unlink(missing_ok=True)
-        done[trial.key] = replace(record, samples={})  # they are on disk; a long plan's would fill the memory
+        record = replace(record, samples={})  # they are on disk; a long plan's would fill the memory
+        if kept is not None:
+            where = f"attempts/{trial.key}.json"
+            record = replace(
+                record, reason=f"{record.reason} (the {kept.status} record is kept; this attempt: {where})"
+            )
+            self.attempts.append(record)
+        done[trial.key] = kept or record
         self.reporter.trial_finished(trial, record)
         for failure in self.registry.notify_finished(record):
             self.reporter.warn(str(failure))

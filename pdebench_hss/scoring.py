@@ -15,7 +15,7 @@ import numpy as np
 from . import data
 from .errors import DataError
 from .fitting import Fitted, dataset_of, ending
-from .metrics import sample_errors
+from .metrics import mean_errors, not_finite, sample_errors
 from .pictures import pictures
 from .plugins import Registry
 from .records import OK, Record
@@ -78,7 +78,9 @@ def _score(trial: Trial, context: Context, registry: Registry, fitted: Fitted, s
         bad = int(np.argmin(np.isfinite(prediction).reshape(len(prediction), -1).all(axis=1)))
         raise Diverged(f"the prediction of test sample {bad} is not finite")
     errors = sample_errors(prediction, test.outputs, task.spec.metric, task.mask)
-    scores.metrics = {name: float(values.mean()) for name, values in errors.items()}
+    scores.metrics = mean_errors(errors)
+    if reason := not_finite(scores.metrics):
+        raise Diverged(reason)
     scores.samples |= {f"error_{name}": values for name, values in errors.items()}
     if (group := task.start_of(len(prediction))) is not None:
         scores.samples["test_group"] = group

@@ -6,6 +6,7 @@ import math
 
 import pandas as pd
 
+from .plain_text import markdown
 from .statistics import NO_SOLVER, Ranking, average_ranks, break_even
 from .tables import GROUP, format_error
 
@@ -27,7 +28,7 @@ def statistics_page(board: pd.DataFrame, levels: pd.DataFrame | None = None) -> 
 def _ranks(ranking: Ranking) -> str:
     from tabulate import tabulate
 
-    rows = [(model, f"{rank:.2f}") for model, rank in ranking.ranks.items()]
+    rows = [(markdown(model), f"{rank:.2f}") for model, rank in ranking.ranks.items()]
     lines = [
         "## Average ranks\n",
         f"Over {len(ranking.tasks)} tasks, among the models that finished all of them. Friedman's test that all are "
@@ -36,7 +37,7 @@ def _ranks(ranking: Ranking) -> str:
         tabulate(rows, headers=["model", "average rank"], tablefmt="github", disable_numparse=True) + "\n",
     ]
     if ranking.left_out:
-        absent = ", ".join(f"{model} ({count})" for model, count in ranking.left_out.items())
+        absent = ", ".join(f"{markdown(model)} ({count})" for model, count in ranking.left_out.items())
         lines.append(f"Left out, with the number of tasks they did not finish: {absent}.\n")
     return "\n".join(lines)
 
@@ -46,7 +47,12 @@ def _break_even(repaid: pd.DataFrame) -> str:
 
     rows = [
         (
-            *(row["task"], row["model"], format_error(row["test_err_mean"]), f"{row['predict_ms']:.3g} ms"),
+            *(
+                markdown(row["task"]),
+                markdown(row["model"]),
+                format_error(row["test_err_mean"]),
+                f"{row['predict_ms']:.3g} ms",
+            ),
             *(_solver(row), _count(row["break_even"]), row["note"]),
         )
         for _, row in repaid.iterrows()
@@ -64,7 +70,7 @@ def _break_even(repaid: pd.DataFrame) -> str:
 def _solver(row: pd.Series) -> str:
     if pd.isna(row["solver"]):
         return "–"
-    return f"{row['solver']}: {format_error(row['solver_err'])}, {row['solver_ms']:.3g} ms"
+    return f"{markdown(row['solver'])}: {format_error(row['solver_err'])}, {row['solver_ms']:.3g} ms"
 
 
 def _count(solves: float) -> str:

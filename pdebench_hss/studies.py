@@ -21,6 +21,7 @@ import pandas as pd
 from .config import RunConfig, make_config
 from .devices import DEFAULT_PRECISION
 from .files import replacing
+from .plain_text import write_csv
 from .planner import Plan, make_plan
 from .plugins import Registry
 from .published import published
@@ -157,7 +158,7 @@ def write_study(
     folder = out / "figures"
     paths = [folder / f"{study.name}.csv"]
     with replacing(paths[0]) as temporary:
-        table.to_csv(temporary, index=False, lineterminator="\n")
+        write_csv(table, temporary)
     if formats:
         from .plots import draw_study
 

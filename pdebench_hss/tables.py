@@ -2,7 +2,8 @@
 
 `results` has one row per trial, `leaderboard` one row per task and model. Rules:
 
-* errors keep full precision; mean and standard deviation (n - 1) are over seeds, and only over those that ended well
+* errors keep full precision; mean and standard deviation (n - 1) are over seeds, and only over those that ended well:
+  a seed counts by its finite error, whatever its status claims
 * ``err_low`` and ``err_high`` are the 95 % interval of the mean (`intervals`), over test samples where they are at hand
 * a rank is given to models all of whose expected seeds ended well, within one task, scale, budget and train size
 * ``skill`` = 1 - error / error of the best training-free baseline in the same group; 0 is "no better than that"
@@ -21,7 +22,9 @@ import pandas as pd
 
 from .devices import DEFAULT_PRECISION, label
 from .intervals import Errors, error_interval
-from .records import OK, Record
+from .metrics import mean_of
+from .plain_text import code, markdown
+from .records import DIVERGED, OK, Record
 
 # Columns as in the documentation; what a reader needs to tell rows apart comes first.
 LEADERBOARD_COLUMNS = [
@@ -83,8 +86,8 @@ def _row(record: Record) -> dict[str, Any]:
 
 def _data_seconds(record: Record) -> float | None:
     """What generating the training samples cost, in seconds of one core."""
-    per_sample = record.data.get("seconds_per_sample")
-    return per_sample * record.data["n_train"] if per_sample is not None else None
+    per_sample, count = record.data.get("seconds_per_sample"), record.data.get("n_train")
+    return per_sample * count if per_sample is not None and count is not None else None
 
 
 def leaderboard(results: pd.DataFrame, samples: Mapping[str, np.ndarray] | None = None) -> pd.DataFrame:
@@ -106,8 +109,8 @@ def seed_errors(trials: pd.DataFrame, samples: Mapping[str, np.ndarray]) -> Erro
 
 
 def _summary(names: dict[str, Any], trials: pd.DataFrame, samples: Mapping[str, np.ndarray]) -> dict[str, Any]:
-    good = trials[trials["status"] == OK]
-    bad = trials[trials["status"] != OK]
+    counts = (trials["status"] == OK) & np.isfinite(trials["test_err"].astype(float))
+    good, bad = trials[counts], trials[~counts]
     shown = good if len(good) else trials
     first = shown.iloc[0]
     low, high = error_interval(seed_errors(good, samples)) if len(good) else (np.nan, np.nan)
@@ -115,7 +118,7 @@ def _summary(names: dict[str, Any], trials: pd.DataFrame, samples: Mapping[str, 
         **names,
         **{column: first[column] for column in ("equation", "metric", "params_real", "params_numel", "flops_step")},
         **{column: _same(shown[column]) for column in ("data_hash", "hardware")},
-        "test_err_mean": good["test_err"].mean() if len(good) else np.nan,
+        "test_err_mean": mean_of(good["test_err"].to_numpy(float)) if len(good) else np.nan,
         "test_err_std": _spread(good["test_err"]),
         "n_seeds": len(good),
         "n_expected": len(trials),
@@ -123,18 +126,34 @@ def _summary(names: dict[str, Any], trials: pd.DataFrame, samples: Mapping[str, 
         "err_low": low,
         "err_high": high,
         "peak_memory_mb": shown["peak_memory_mb"].max(),
-        "status": OK if bad.empty else str(bad.iloc[0]["status"]),
-        "reason": "" if bad.empty else str(bad.iloc[0]["reason"]),
+        **_ending(bad),
         "training_free": bool(trials["training_free"].any()),
         "field_size": (good["test_err"] / good["relative_l2"].where(good["relative_l2"] > 0)).median(),
     }
+
+
+def _ending(bad: pd.DataFrame) -> dict[str, str]:
+    """How a cell ended, as the first of its trials that has no error tells it."""
+    if bad.empty:
+        return {"status": OK, "reason": ""}
+    first = bad.iloc[0]
+    if first["status"] == OK:
+        return {"status": DIVERGED, "reason": "the test error is not finite"}
+    return {"status": str(first["status"]), "reason": str(first["reason"])}
 
 
 def _spread(errors: pd.Series) -> float:
     """Standard deviation over seeds; equal errors have none, not even that of rounding their mean."""
     if len(errors) < 2:
         return math.nan
-    return 0.0 if errors.nunique() == 1 else float(errors.std(ddof=1))
+    if errors.nunique() == 1:
+        return 0.0
+    with np.errstate(over="ignore"):
+        spread = float(errors.std(ddof=1))
+    if 0 < spread < math.inf:
+        return spread
+    largest = float(errors.max())  # squares of 1e200 or 1e-200: scale before squaring
+    return float((errors / largest).std(ddof=1)) * largest
 
 
 def _same(values: pd.Series) -> Any:
@@ -173,8 +192,8 @@ def to_markdown(board: pd.DataFrame) -> str:
     parts = []
     for _, group in board.groupby(GROUP, sort=False, dropna=False):
         first = group.iloc[0]
-        parts.append(f"## {title(first)} (`{first['task']}`)\n\n{group_line(first)}\n")
-        rows = [display_row(row) for _, row in group.iterrows()]
+        parts.append(f"## {markdown(title(first))} (`{code(first['task'])}`)\n\n{markdown(group_line(first))}\n")
+        rows = [[markdown(cell) for cell in display_row(row)] for _, row in group.iterrows()]
         parts.append(tabulate(rows, headers=DISPLAY_HEADERS, tablefmt="github", disable_numparse=True) + "\n")
     return "\n".join(parts)
 

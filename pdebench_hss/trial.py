@@ -19,15 +19,10 @@ from typing import Any
 
 from . import devices, exchange, fitting, scoring, training
 from .fitting import Fitted, ended_facts, provenance
-from .hashing import digest
 from .plugins import Registry, load_registry
 from .records import Record
 from .training import Emit
-
-# Fields for readers. They are spelling, not substance: what they say is in the other fields.
-DESCRIPTIVE = ("model_label", "task_label", "equation", "metric", "training_free")
-# Fields that came later, with the value that stands for what was before them: it changes no key.
-LATER = {"flops_rule": 0, "precision": devices.DEFAULT_PRECISION}
+from .validation import trial_key
 
 
 @dataclass(frozen=True)
@@ -62,8 +57,7 @@ class Trial:
 
     @cached_property
     def key(self) -> str:
-        content = {k: v for k, v in self.to_dict().items() if k not in DESCRIPTIVE and LATER.get(k, ...) != v}
-        return digest(content)[:24]
+        return trial_key(self.to_dict())
 
     @property
     def cell(self) -> str:

@@ -42,7 +42,7 @@ def _run(arguments: list[str], debug: bool) -> int:
         if debug:
             traceback.print_exc()
         prefix = "" if error.exit_code == 130 else "error: "
-        print(f"{prefix}{error}", file=sys.stderr)
+        print(f"{prefix}{_plain(error)}", file=sys.stderr)
         return error.exit_code
     except (KeyboardInterrupt, typer.Abort):
         print("stopped.", file=sys.stderr)
@@ -63,7 +63,7 @@ def _run(arguments: list[str], debug: bool) -> int:
             return _usage(error)
         if debug:
             traceback.print_exc()
-        print(f"error: {type(error).__name__}: {error}  (--debug shows where)", file=sys.stderr)
+        print(f"error: {type(error).__name__}: {_plain(error)}  (--debug shows where)", file=sys.stderr)
         return 1
 
 
@@ -80,7 +80,19 @@ def _usage(error: Any) -> int:
 def _one_line_warning(message: Any, category: type[Warning], filename: str, line: int, *_: Any, **__: Any) -> None:
     ours = category.__module__.startswith("pdebench_hss")
     text = str(message) if ours else f"{category.__name__}: {message} ({os.path.basename(filename)}:{line})"
-    print(f"warning: {text}", file=sys.stderr)
+    if text not in _SAID:  # a bad file is looked at more than once
+        _SAID.add(text)
+        print(f"warning: {_plain(text)}", file=sys.stderr)
+
+
+def _plain(message: object) -> str:
+    """Messages quote files and plugins; neither may write to a terminal as it likes."""
+    from ..plain_text import visible
+
+    return visible(message, keep="\n")
+
+
+_SAID: set[str] = set()
 
 
 def _terminate(*_: Any) -> None:

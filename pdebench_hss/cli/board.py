@@ -26,12 +26,13 @@ def leaderboard(
 
     Example:  pdebench-hss leaderboard leaderboards/latest --format csv
     """
+    from ..plain_text import write_csv
     from ..tables import to_markdown
     from .display import print_board
 
     board = _board(source)
     if form is Format.csv:
-        board.to_csv(sys.stdout, index=False, lineterminator="\n")
+        write_csv(board, sys.stdout)
     elif form is Format.json:
         print(board.to_json(orient="records", indent=1, double_precision=15))
     elif form is Format.markdown:
@@ -49,6 +50,6 @@ def _board(source: Path) -> pd.DataFrame:
     if source.is_file():
         return read_board(source).summary
     store = Store(source)
-    if not any(store.records_dir.glob("*.json")):
+    if not store.keys():
         raise UsageError(f"{source} holds no records; make some with: pdebench-hss run --out {source} --tasks ...")
     return write_board(store)[0]

@@ -38,13 +38,14 @@ def compare(
 
     from ..board_files import read_board
     from ..comparison import compare as compare_boards
+    from ..plain_text import visible
 
     found = compare_boards([read_board(path) for path in boards], force=force)
     _print(found, form)
     for note in found.notes:
-        print(f"note: {note}", file=sys.stdout if form in (Format.table, Format.markdown) else sys.stderr)
+        print(f"note: {visible(note)}", file=sys.stdout if form in (Format.table, Format.markdown) else sys.stderr)
     if fail and len(worse := found.regressions(tolerance)):
-        cells = ", ".join(f"{row['task']} {row['model']}" for _, row in worse.head(5).iterrows())
+        cells = ", ".join(visible(f"{row['task']} {row['model']}") for _, row in worse.head(5).iterrows())
         more = f" and {len(worse) - 5} more" if len(worse) > 5 else ""
         count = f"{len(worse)} cell{'s' * (len(worse) > 1)}"
         print(f"regression: {count} broken or worse by more than {100 * tolerance:g} %: {cells}{more}", file=sys.stderr)
@@ -63,8 +64,10 @@ def parse_tolerance(text: str) -> float:
 
 
 def _print(found: Comparison, form: Format) -> None:
+    from ..plain_text import markdown, visible, write_csv
+
     if form is Format.csv:
-        found.table.to_csv(sys.stdout, index=False, lineterminator="\n")
+        write_csv(found.table, sys.stdout)
     elif form is Format.json:
         print(found.table.to_json(orient="records", indent=1, double_precision=15))
     else:
@@ -74,10 +77,11 @@ def _print(found: Comparison, form: Format) -> None:
 
         gap = "\n" if form is Format.markdown else ""  # Markdown needs empty lines around a table
         for board, table in found.table.groupby("board", sort=False):
-            print(f"{found.reference} → {board}{gap}")
+            print(visible(f"{found.reference} → {board}") + gap)
             shown = table[~table["verdict"].isin([IDENTICAL, NEITHER])]  # they are counted below
             if len(shown):
-                rows = [_row(row, found.cell) for _, row in shown.iterrows()]
+                plain = markdown if form is Format.markdown else visible
+                rows = [[plain(text) for text in _row(row, found.cell)] for _, row in shown.iterrows()]
                 style = "github" if form is Format.markdown else "plain"
                 headers = [*found.cell, "error", "change", "95 % interval", "", "fit", "predict"]
                 print(tabulate(rows, headers=headers, tablefmt=style, disable_numparse=True) + gap)

@@ -10,6 +10,7 @@ from typing import Any
 
 import pandas as pd
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
@@ -18,7 +19,8 @@ from ..data import Dataset
 from ..datafile import Header
 from ..devices import label
 from ..files import human_bytes
-from ..planner import CACHED, RETRY, RUN, SKIP, Plan
+from ..plain_text import visible
+from ..planner import CACHED, KEEP, RETRY, RUN, SKIP, Plan
 from ..published import published_range
 from ..records import OK, Record
 from ..runner import Outcome, Reporter
@@ -46,11 +48,11 @@ class PlainReporter(Reporter):
         pass
 
     def warn(self, message: str) -> None:
-        print(f"warning: {message}", file=sys.stderr)
+        print(f"warning: {visible(message)}", file=sys.stderr)
 
     def plan(self, config: RunConfig, plan: Plan) -> None:
         console.print(heading(config), markup=False)
-        console.print(plan_line(plan), markup=False)
+        console.print(visible(plan_line(plan)), markup=False)
 
     def source_progress(self, source: Path, done: int, total: int) -> None:
         if self._is_time(str(source)):
@@ -141,14 +143,14 @@ class LiveReporter(PlainReporter):
 
 
 def name(trial: Trial) -> str:
-    return f"{trial.task_label}  {trial.model_label}  seed {trial.seed}"
+    return visible(f"{trial.task_label}  {trial.model_label}  seed {trial.seed}")
 
 
 def finished_line(trial: Trial, record: Record) -> str:
-    line = f"{trial.task_label:<22} {trial.model_label:<24} seed {trial.seed}  "
+    line = visible(f"{trial.task_label:<22} {trial.model_label:<24} seed {trial.seed}  ")
     if record.status == OK:
-        return line + f"{format_error(record.metrics['test_err']):>9}  {record.seconds['total']:6.1f} s"
-    return line + f"{record.status}: {record.reason}"
+        return line + f"{format_error(record.metrics['test_err']):>9}  {record.seconds.get('total') or 0.0:6.1f} s"
+    return line + visible(f"{record.status}: {record.reason}")
 
 
 def heading(config: RunConfig) -> str:
@@ -180,7 +182,10 @@ def plan_line(plan: Plan) -> str:
     again = f", {len(plan.having(RETRY))} of them failed before" if plan.having(RETRY) else ""
     return (
         f"plan   {len(plan.cells)} trials: {len(plan.todo)} to run{again}, {len(plan.having(CACHED))} cached, "
-        f"{len(skipped)} skipped" + (f" ({shown})" if shown else "") + estimate_text(plan)
+        f"{len(skipped)} skipped"
+        + (f" ({shown})" if shown else "")
+        + (f", {len(kept)} kept for a newer version" if (kept := plan.having(KEEP)) else "")
+        + estimate_text(plan)
     )
 
 
@@ -201,11 +206,12 @@ def human_time(seconds: float) -> str:
 def print_plan(config: RunConfig, plan: Plan) -> None:
     """``--dry-run``: the heading, and a line per cell."""
     console.print(heading(config), markup=False)
-    console.print(plan_line(plan), markup=False)
-    words = {RUN: "run", RETRY: "retry", CACHED: "cached", SKIP: "skip"}
+    console.print(visible(plan_line(plan)), markup=False)
+    words = {RUN: "run", RETRY: "retry", CACHED: "cached", SKIP: "skip", KEEP: "keep"}
     for cell in plan.cells:
         reason = f"  ({cell.reason})" if cell.reason else ""
-        console.print(f"{words[cell.action]:<7}{name(cell.trial)}  {cell.trial.budget}{reason}", markup=False)
+        line = f"{words[cell.action]:<7}{name(cell.trial)}  {cell.trial.budget}{reason}"
+        console.print(visible(line), markup=False)
 
 
 def print_outcome(config: RunConfig, outcome: Outcome) -> None:
@@ -228,18 +234,20 @@ def _written(folder: str, paths: list[Path]) -> str:
 def print_board(board: pd.DataFrame) -> None:
     for _, group in board.groupby(GROUP, sort=False, dropna=False):
         first = group.iloc[0]
-        table = Table(title=f"{title(first)}  ({first['task']})", title_justify="left", box=None, pad_edge=False)
+        heading = escape(visible(f"{title(first)}  ({first['task']})"))
+        table = Table(title=heading, title_justify="left", box=None, pad_edge=False)
         for header in DISPLAY_HEADERS:
             table.add_column(header, justify="left" if header in ("model", "") else "right", no_wrap=header != "")
         scored, absent = group[group["n_seeds"] > 0], group[group["n_seeds"] == 0]
         for _, row in scored.iterrows():
-            table.add_row(*(cell.replace("[", r"\[") for cell in display_row(row)))
+            table.add_row(*(escape(visible(cell)) for cell in display_row(row)))
         console.print()
         console.print(table)
         width = max(map(len, group["model"]))
         for _, row in absent.iterrows():  # nothing but a reason, which gets the rest of the line
-            console.print(f"–  {row['model']:<{width}}  {display_row(row)[-1]}", markup=False, highlight=False)
-        console.print(group_line(first), style="dim", markup=False)
+            line = f"–  {row['model']:<{width}}  {display_row(row)[-1]}"
+            console.print(visible(line), markup=False, highlight=False)
+        console.print(visible(group_line(first)), style="dim", markup=False)
 
 
 def _paper_note(plan: Plan) -> str:

@@ -29,20 +29,25 @@ StrictOption = Annotated[bool | None, typer.Option("--strict-plugins", help="A b
 
 def print_rows(rows: Sequence[dict[str, Any]], columns: Sequence[str], form: Format) -> None:
     """Print rows of plain values; missing ones are empty in CSV and null in JSON."""
+    from ..plain_text import csv_cell, markdown, visible
+
     if form is Format.json:
         print(json.dumps([{c: row.get(c) for c in columns} for row in rows], indent=1))
     elif form is Format.csv:
         writer = csv.writer(sys.stdout, lineterminator="\n")
         writer.writerow(columns)
-        writer.writerows(["" if row.get(c) is None else row[c] for c in columns] for row in rows)
+        writer.writerows(["" if row.get(c) is None else csv_cell(row[c]) for c in columns] for row in rows)
     else:
         from tabulate import tabulate
 
-        cells = [["" if row.get(c) is None else str(row[c]) for c in columns] for row in rows]
+        plain = markdown if form is Format.markdown else visible
+        cells = [["" if row.get(c) is None else plain(row[c]) for c in columns] for row in rows]
         style = "github" if form is Format.markdown else "simple"
         print(tabulate(cells, headers=list(columns), tablefmt=style, disable_numparse=True))
 
 
 def warn_broken(registry: Any) -> None:
+    from ..plain_text import visible
+
     for broken in registry.broken:
-        print(f"warning: {broken}", file=sys.stderr)
+        print(f"warning: {visible(broken)}", file=sys.stderr)

@@ -25,6 +25,7 @@ from .. import __version__, tables
 from ..boards import sorted_results
 from ..intervals import by_start
 from ..paper_tables import CELL, has_rows, paper_table
+from ..plain_text import visible
 from ..published import model_titles, published_tables
 from ..records import Record, Store
 
@@ -53,12 +54,11 @@ class Board:
 
 def read_board(store: Store, name: str) -> Board:
     """Read a directory of records; one that can't be read counts as missing (and is warned about)."""
-    records = store.current()
-    names = ("error_test_err", "test_group", "curve_steps", "curve_losses")
-    arrays = {record.key: store.samples(record.key, *names) for record in records if record.status != "missing"}
+    entries = list(store.entries("curve_steps", "curve_losses", "test_group"))
+    arrays = {record.key: found for record, found in entries}
     return Board(
         name,
-        records,
+        [record for record, _ in entries],
         {key: found["error_test_err"] for key, found in arrays.items() if "error_test_err" in found},
         {key: (found["curve_steps"], found["curve_losses"]) for key, found in arrays.items() if "curve_steps" in found},
         {key: found["test_group"] for key, found in arrays.items() if "test_group" in found},
@@ -135,7 +135,7 @@ class Pools:
         pool = self.values.setdefault(kind, [])
         number = self._numbers.setdefault((kind, json.dumps(value, sort_keys=True)), len(pool))
         if number == len(pool):
-            pool.append(value)
+            pool.append(_visible(value))
         return number
 
 
@@ -182,9 +182,20 @@ def _records(table: pd.DataFrame) -> list[dict[str, Any]]:
 
 
 def _plain(value: Any) -> Any:
+    if isinstance(value, str):
+        return visible(value)
     if value is None or value is pd.NA or (isinstance(value, float) and not math.isfinite(value)):
         return None
     return value.item() if isinstance(value, np.generic) else value
+
+
+def _visible(value: Any) -> Any:
+    """Plain values with their texts made visible, names included."""
+    if isinstance(value, Mapping):
+        return {visible(name): _visible(entry) for name, entry in value.items()}
+    if isinstance(value, list):
+        return [_visible(entry) for entry in value]
+    return _plain(value)
 
 
 def _short(value: float | None) -> float | None:

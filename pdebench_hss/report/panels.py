@@ -26,19 +26,25 @@ def panels(samples: Mapping[str, np.ndarray]) -> list[dict[str, Any]]:
     errors = samples.get("error_test_err")
     shown = []
     for i, sample in enumerate(samples["picture_index"]):
-        inputs, truth, error = (np.asarray(samples[name][i], np.float64) for name in PICTURE[1:])
+        inputs, truth, error = (_finite(samples[name][i]) for name in PICTURE[1:])
         numbers, drawn = _inputs(inputs)
         shown.append(
             {
                 "name": NAMES[i],
                 "sample": int(sample),
-                "error": float(errors[sample]) if errors is not None else None,
+                "error": float(errors[sample]) if errors is not None and sample < len(errors) else None,
                 "axes": "t to the right, x up" if inputs.ndim < truth.ndim else "x to the right, y up",
                 "numbers": numbers,
                 "panels": drawn + _outputs(truth, error),
             }
         )
     return shown
+
+
+def _finite(values: np.ndarray) -> np.ndarray:
+    """What is not finite can't be drawn, and is drawn as points outside the domain are; nothing at all as zero."""
+    drawn = np.where(np.isfinite(values), np.asarray(values, np.float64), np.nan)
+    return drawn if np.isfinite(drawn).reshape(len(drawn), -1).any(axis=1).all() else np.nan_to_num(drawn)
 
 
 def _inputs(channels: np.ndarray) -> tuple[dict[str, float], list[dict[str, Any]]]:

@@ -10,6 +10,7 @@ import pytest
 from pdebench_hss.citations import bibliography, entries, in_words
 from pdebench_hss.plugins import load_registry
 from pdebench_hss.records import Record, Store
+from pdebench_hss.validation import trial_key
 
 HE = """@inproceedings{he2016deep,
   title = {Deep {Residual} Learning},
@@ -93,10 +94,16 @@ def test_a_citation_in_words():
 def test_cite_reads_the_records_of_a_run(cli, tmp_path):
     store = Store(tmp_path / "board")
     store.prepare()
-    for number, (model, status) in enumerate(
-        [("mean", "ok"), ("resnet", "failed"), ("fno", "skipped"), ("gone", "ok")]
-    ):
-        store.put(Record(f"{number}", {"model": model, "task": "heat_1d"}, status))
+    for model, status in [("mean", "diverged"), ("resnet", "failed"), ("fno", "skipped"), ("gone", "timeout")]:
+        trial = {
+            **dict.fromkeys(("model", "model_label"), model),
+            **dict.fromkeys(("task", "task_label"), "heat_1d"),
+            **dict.fromkeys(("model_version", "model_origin", "task_origin", "data_id", "equation", "metric"), ""),
+            **{name: {} for name in ("hparams", "optimizer", "task_params")},
+            **{"scale": "smoke", "budget": "steps=1", "device": "cpu", "n_train": 1, "seed": 0, "data_seed": 0},
+            **{"params_target": None, "training_free": False},
+        }
+        store.put(Record(trial_key(trial), trial, status))
     printed = cli("cite", "board").out
     assert [line for line in printed.splitlines() if line.startswith("% model")] == [
         "% model gone: its plugin is not installed here",

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 
+import numpy as np
+
 from pdebench_hss.records import Record
 from pdebench_hss.trial import Trial
 
@@ -32,10 +34,11 @@ def make_record(model="net", error=None, seed=0, status="ok", reason="", sha256=
         trial.to_dict(),
         status,
         reason,
-        metrics={} if error is None else {"test_err": error, "relative_l2": error},
+        metrics={} if error is None else {"test_err": error, "relative_l2": error, trial.metric: error},
         parameters={"real": 200, "numel": 100},
         seconds={"fit": 1.0 + seed, "total": 2.0 + seed},
         predict_ms=0.5,
         data={"sha256": sha256, "n_train": 8, "n_test": 4},
         provenance=dict(PROVENANCE),
+        samples={} if error is None else {"error_test_err": np.full(4, float(error))},
     )

@@ -49,6 +49,7 @@ def make_board(
                 errors = errors_of(task, model, seed, (factors or {}).get((task, model), 1.0))
                 record = make_record(model, float(errors.mean()), seed, **what)
                 record.provenance["hardware"] = {**record.provenance["hardware"], "id": hardware}
+                record.data["n_test"] = len(errors)
                 store.put(dataclasses.replace(record, samples={"error_test_err": errors}))
     write_board(store)
     return path
@@ -213,7 +214,9 @@ def test_a_model_that_fails_now_broke(board, tmp_path):
     broken = make_board(tmp_path / "broken")
     store = Store(broken)
     what = {"task": "heat", "task_label": "heat", "data_id": "heat"}
-    store.put(make_record("fno", seed=1, status="diverged", reason="loss is nan", **what))
+    record = make_record("fno", seed=1, status="diverged", reason="loss is nan", **what)
+    (store.records_dir / f"{record.key}.json").unlink()  # a record that ended well is not replaced
+    store.put(record)
     found = compare([read_board(board), read_board(broken)])
     row = found.table.set_index(["task", "model"]).loc[("heat", "fno")]
     assert (row["verdict"], row["reason"]) == ("broke", "loss is nan")

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pdebench_hss.metrics import sample_errors
+from pdebench_hss.metrics import mean_of, not_finite, sample_errors
 from pdebench_hss.task import METRICS
 
 NAMES = ("relative_l2", "trajectory_l2", "rmse", "max_error")
@@ -142,3 +142,43 @@ def test_an_error_of_3e_8_is_not_lost_in_single_precision():
     field = np.random.default_rng(0).normal(size=(1, 1, 100_003)).astype(np.float32)
     exact = math.sqrt(math.fsum(float(v) ** 2 for v in field.ravel()) / field.size)
     assert errors(field, np.zeros_like(field))["rmse"][0] == pytest.approx(exact, rel=1e-12)
+
+
+@pytest.mark.parametrize("size", [1e200, 1e-200, 1e300, 1e-300])
+@pytest.mark.filterwarnings("error")
+def test_fields_of_any_size_have_the_error_of_the_same_fields_of_size_one(size):
+    """Their squares are infinite or zero in floating point; their errors are not."""
+    factor = 2.0 ** round(math.log2(size))  # a power of two: the fields are the same to the last bit
+    rng = np.random.default_rng(0)
+    prediction, target = rng.normal(size=(4, 1, 32)), rng.normal(size=(4, 1, 32))
+    usual, found = errors(prediction, target), errors(factor * prediction, factor * target)
+    np.testing.assert_array_equal(found["relative_l2"], usual["relative_l2"])
+    for name in ("trajectory_l2", "rmse", "max_error"):
+        np.testing.assert_array_equal(found[name], factor * usual[name])
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_prediction_that_blew_up_has_a_finite_error_and_a_target_of_zero_keeps_the_absolute_one():
+    target = np.ones((1, 1, 4))
+    assert errors(np.full((1, 1, 4), 1e200), target)["relative_l2"][0] == pytest.approx(1e200)
+    assert errors(np.full((1, 1, 4), 1e200), 0 * target)["relative_l2"][0] == pytest.approx(2e200)
+    assert errors(np.full((1, 1, 4), 1e-200), 0 * target)["relative_l2"][0] == pytest.approx(2e-200)
+
+
+def test_one_sample_of_an_odd_size_changes_no_bit_of_the_others():
+    rng = np.random.default_rng(1)
+    prediction, target = rng.normal(size=(3, 1, 32)), rng.normal(size=(3, 1, 32))
+    usual = errors(prediction, target)
+    prediction[1] *= 1e250
+    for name in NAMES:
+        np.testing.assert_array_equal(errors(prediction, target)[name][[0, 2]], usual[name][[0, 2]])
+
+
+def test_the_mean_of_errors_whose_sum_is_too_large():
+    assert mean_of(np.array([1.5e308, 1.5e308])) == 1.5e308
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, None])
+def test_an_error_that_is_not_finite_has_a_reason_and_finite_ones_have_none(bad):
+    assert not_finite({"test_err": 0.1, "rmse": bad}) == "the test error rmse is not finite"
+    assert not_finite({"test_err": 0.1, "rmse": 0.0}) == ""

@@ -6,6 +6,7 @@ import dataclasses
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 from torch import nn
 
@@ -54,6 +55,13 @@ def plan(store: Store, *specs, version="1.0", **options) -> Plan:
     return make_plan(config, make_registry(*specs, version=version), store)
 
 
+def make_record(trial: Trial, status: str, reason: str = "", **fields) -> Record:
+    if status == "ok":
+        metrics = {"test_err": 0.5, "relative_l2": 0.5}
+        fields |= {"metrics": metrics, "data": {"n_test": 4}, "samples": {"error_test_err": np.full(4, 0.5)}}
+    return Record(trial.key, trial.to_dict(), status, reason, **fields)
+
+
 def only(plan: Plan):
     (cell,) = plan.cells
     return cell
@@ -84,7 +92,7 @@ def test_planning_writes_nothing(store):
 def test_what_another_run_would_only_repeat_is_cached_and_the_rest_is_tried_again(store, status):
     store.prepare()
     trial = only(plan(store)).trial
-    record = Record(trial.key, trial.to_dict(), status, "a reason", seconds={"fit": 1.0, "total": 2.0})
+    record = make_record(trial, status, "a reason", seconds={"fit": 1.0, "total": 2.0})
     store.put(record)
     cell = only(plan(store))
     assert cell.action == (CACHED if status in ("ok", "skipped", "diverged") else RETRY)
@@ -96,7 +104,7 @@ def test_what_another_run_would_only_repeat_is_cached_and_the_rest_is_tried_agai
 def test_force_runs_what_is_cached(store):
     store.prepare()
     trial = only(plan(store)).trial
-    store.put(Record(trial.key, trial.to_dict(), "ok", seconds={"fit": 1.0, "total": 2.0}))
+    store.put(make_record(trial, "ok", seconds={"fit": 1.0, "total": 2.0}))
     assert only(plan(store)).action == CACHED
     assert only(plan(store, force=True)).action == RUN
 
@@ -322,7 +330,7 @@ def remember(store: Store, fit: float, total: float, steps: int, status="ok", **
     store.prepare()
     trial = only(plan(store, **options)).trial
     spent = {"steps": steps} if steps else {}
-    store.put(Record(trial.key, trial.to_dict(), status, spent=spent, seconds={"fit": fit, "total": total}))
+    store.put(make_record(trial, status, spent=spent, seconds={"fit": fit, "total": total}))
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,11 @@ def make_trial(**changes) -> Trial:
 
 
 def make_record(trial: Trial | None = None, status="ok", **fields) -> Record:
+    """One that ended well has an error, and the errors of three test samples behind it."""
     trial = trial or TRIAL
+    if status == "ok":
+        error = fields.setdefault("metrics", {"test_err": 0.5})["test_err"]
+        fields = {"data": {"n_test": 3}, "samples": {"error_test_err": np.full(3, error)}, **fields}
     return Record(trial.key, trial.to_dict(), status, **fields)
 
 
@@ -54,7 +58,7 @@ def test_what_was_put_is_what_is_got(store, status):
         seconds={"fit": 0.5},
         predict_ms=0.25,
         peak_memory=1 << 30,
-        data={"sha256": "abc"},
+        data={"sha256": "abc", "n_test": 3},
         provenance={"versions": {"torch": "2"}},
     )
     store.put(record)
@@ -64,14 +68,16 @@ def test_what_was_put_is_what_is_got(store, status):
 
 def test_floats_come_back_bit_for_bit(store):
     values = [3.1e-8, 0.1 + 0.2, 1 / 3, 5e-324, 1.7976931348623157e308, -0.0]
-    record = make_record(metrics={str(i): value for i, value in enumerate(values)})
+    record = make_record(metrics={"test_err": 0.5, **{str(i): value for i, value in enumerate(values)}})
     store.put(record)
-    assert [v.hex() for v in store.get(record.key).metrics.values()] == [v.hex() for v in values]
+    assert [v.hex() for v in store.get(record.key).metrics.values()] == [v.hex() for v in (0.5, *values)]
 
 
 def test_samples_lie_beside_the_record_and_keep_their_precision(store):
     errors = np.random.default_rng(0).random(7)
-    record = make_record(samples={"error_test_err": errors, "curve_steps": np.arange(3)})
+    curve = {"curve_steps": np.arange(3), "curve_losses": np.ones(3)}
+    metrics, data = {"test_err": float(errors.mean())}, {"n_test": 7}
+    record = make_record(metrics=metrics, data=data, samples={"error_test_err": errors, **curve})
     store.put(record)
     np.testing.assert_array_equal(store.samples(record.key)["error_test_err"], errors)
     assert files_below(store) == {f"{record.key}.json", f"{record.key}.npz"}
@@ -80,9 +86,10 @@ def test_samples_lie_beside_the_record_and_keep_their_precision(store):
 
 
 def test_a_new_record_takes_the_place_of_the_old_one_whole(store):
-    store.put(make_record(samples={"error_test_err": np.ones(3)}))
+    curve = {"curve_steps": np.arange(3), "curve_losses": np.ones(3)}
+    store.put(make_record(status="timeout", reason="8 s", samples=curve))
     again = make_record(status="failed", reason="MemoryError")
-    store.put(again)
+    assert store.put(again) is None
     assert store.all() == [again]
     assert store.samples(again.key) == {}
 
@@ -112,8 +119,9 @@ def test_a_record_takes_its_place_whole_or_not_at_all(store, monkeypatch):
     rename = os.replace
 
     def watched(source, target):
-        seen.append(Record.from_json(source.read_text(encoding="utf-8")))
-        assert store.get(old.key) == old
+        if target.suffix == ".json":
+            seen.append(Record.from_json(source.read_text(encoding="utf-8")))
+        assert store.get(old.key) == (new if seen and target.suffix == ".npz" else old)
         rename(source, target)
 
     monkeypatch.setattr(files.os, "replace", watched)
@@ -147,7 +155,7 @@ def test_arrays_are_there_before_the_record_that_speaks_of_them(store, monkeypat
         rename(source, target)
 
     monkeypatch.setattr(files.os, "replace", killed_at_json)
-    record = make_record(samples={"error_test_err": np.ones(3)})
+    record = make_record()
     with pytest.raises(KeyboardInterrupt):
         store.put(record)
     assert store.get(record.key) is None
@@ -182,7 +190,7 @@ def test_a_record_that_can_not_be_read_is_reported_and_counts_as_missing(store, 
     good = make_record()
     store.put(good)
     (store.records_dir / "broken.json").write_text(content)
-    with pytest.warns(RecordWarning, match=r"record broken.json in .* can't be read .*; it counts as missing"):
+    with pytest.warns(RecordWarning, match=r"record broken.json in .* can't be used .*; it counts as missing"):
         assert store.get("broken") is None
     with pytest.warns(RecordWarning, match="broken.json"):
         assert store.all() == [good]
@@ -236,7 +244,7 @@ def test_a_plan_that_can_not_be_read_is_reported_and_the_records_still_show(stor
     record = make_record()
     store.put(record)
     (store.path / "plan.json").write_text(content)
-    with pytest.warns(RecordWarning, match=r"plan.json .* can't be read"):
+    with pytest.warns(RecordWarning, match=r"plan.json .* can't be used"):
         assert store.current() == [record]
 
 
@@ -255,3 +263,52 @@ def test_what_a_killed_writer_left_is_cleared_away(store):
     (store.records_dir / ".abc.json.x1.tmp").write_text("half a rec")
     store.prepare()
     assert files_below(store) == set()
+
+
+# --- what replaces what ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kept", ["ok", "diverged", "skipped", "failed"])
+@pytest.mark.parametrize("new", STATUSES)
+def test_a_record_is_replaced_only_by_one_that_ended_as_well(store, kept, new):
+    worth = {"ok": 2, "diverged": 1, "skipped": 1}
+    first, second = make_record(status=kept, reason="first"), make_record(status=new, reason="second")
+    store.put(first)
+    stays = worth.get(new, 0) < worth.get(kept, 0)
+    assert store.put(second) == (first if stays else None)
+    assert store.get(first.key) == (first if stays else second)
+    assert (store.attempts_dir / f"{first.key}.json").exists() == stays
+
+
+@pytest.mark.parametrize("step", [1, 2, 3])
+def test_killed_between_the_steps_of_a_write_one_of_the_two_records_is_whole(store, monkeypatch, step):
+    """Arrays and record are two files: whichever of them is in place, they belong together."""
+    old = make_record(metrics={"test_err": 1.0})
+    new = make_record(metrics={"test_err": 2.0})
+    store.put(old)
+    rename, renames = os.replace, []
+
+    def killed(source, target):
+        renames.append(target)
+        if len(renames) == step:
+            raise KeyboardInterrupt
+        rename(source, target)
+
+    monkeypatch.setattr(os, "replace", killed)
+    with pytest.raises(KeyboardInterrupt):
+        store.put(new)
+    monkeypatch.undo()
+    expected = old if step < 3 else new
+    for _ in range(2):
+        assert Store(store.path).get(old.key) == expected
+        np.testing.assert_array_equal(
+            store.samples(old.key)["error_test_err"], np.full(3, expected.metrics["test_err"])
+        )
+        store.prepare()  # what the next run does first
+    assert files_below(store) == {f"{old.key}.json", f"{old.key}.npz"}
+
+
+def test_without_a_plan_a_place_in_the_tables_has_the_last_of_its_records(store):
+    for version, ended in (("1", 2e9), ("2", 1e9)):
+        store.put(make_record(make_trial(model_version=version), provenance={"started": 0.0, "ended": ended}))
+    assert [record.trial["model_version"] for record in store.current()] == ["1"]

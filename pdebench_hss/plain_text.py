@@ -1,0 +1,92 @@
+"""Text from strangers on its way out: names, reasons and labels come from plugins and from other people's files.
+
+Every writer and printer sends what it did not make itself through one of these:
+
+    visible     a terminal, a page: control characters, escape sequences and invisible marks (those that reverse the
+                direction of writing among them) are spelled, ``\\u001b``
+    csv_cell    a table: spelled likewise, and what a spreadsheet would compute (``=HYPERLINK(...)``) gets an apostrophe
+                in front. `csv_text` reads it back: a table gives the same names as its records
+    markdown    a Markdown page: HTML, links and cell borders are text
+    latex       a LaTeX table: commands are text
+
+Ordinary text comes out as it went in. In CSV files the rules are exact, so that they can be undone: a backslash that
+would look like a spelled character is spelled too, and an apostrophe is added to text that is a formula after any
+number of apostrophes.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_UNSEEN = r"\x00-\x1f\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ud800-\udfff"
+UNSEEN = re.compile(f"[{_UNSEEN}]")
+SPELLED = re.compile(r"\\u([0-9a-f]{4})")
+NEEDS_SPELLING = re.compile(rf"[{_UNSEEN}]|\\(?=u[0-9a-f]{{4}})")
+FORMULA = re.compile(r"'*\s*[=+\-@\uff1d\uff0b\uff0d\uff20]")
+
+
+def visible(text: object, keep: str = "") -> str:
+    """Text with everything that can't be seen spelled, but for the characters to ``keep``."""
+    return UNSEEN.sub(lambda match: match[0] if match[0] in keep else _spell(match), str(text))
+
+
+def _spell(match: re.Match[str]) -> str:
+    return f"\\u{ord(match[0]):04x}"
+
+
+def csv_cell(value: Any) -> Any:
+    """A value for a table; what is not text is left alone."""
+    if not isinstance(value, str):
+        return value
+    text = NEEDS_SPELLING.sub(_spell, value)
+    return f"'{text}" if FORMULA.match(text) else text
+
+
+def csv_text(cell: str) -> str:
+    """What `csv_cell` made a cell from."""
+    if cell.startswith("'") and FORMULA.match(cell):
+        cell = cell[1:]
+    return SPELLED.sub(_unspell, cell)
+
+
+def _unspell(match: re.Match[str]) -> str:
+    character = chr(int(match[1], 16))
+    return character if character == "\\" or UNSEEN.match(character) else match[0]
+
+
+def write_csv(table: pd.DataFrame, target: Path | IO[str]) -> None:
+    """A table as CSV: full precision, plain text."""
+    plain = table.copy()
+    for column in plain.columns:
+        if plain[column].dtype.kind not in "biuf":
+            plain[column] = plain[column].map(csv_cell)
+    plain.to_csv(target, index=False, lineterminator="\n")
+
+
+def markdown(text: object) -> str:
+    """Text inside a Markdown page, in a paragraph or a table."""
+    escaped = re.sub(r"&(?=#?\w+;)", "&amp;", visible(text)).replace("<", "&lt;").replace("|", r"\|")
+    return re.sub(r"\](?=[(\[:])", r"]\\", escaped)
+
+
+def code(text: object) -> str:
+    """Text inside a code span of a Markdown page, which knows no escapes."""
+    return visible(text).replace("`", "'").replace("|", "¦")
+
+
+_TEX = {symbol: rf"\{symbol}" for symbol in "_%&#${}"} | {
+    "\\": r"\textbackslash{}",
+    "^": r"\textasciicircum{}",
+    "~": r"\textasciitilde{}",
+    "–": "--",
+    "·": r"$\cdot$",
+}
+
+
+def latex(text: object) -> str:
+    return "".join(_TEX.get(symbol, symbol) for symbol in visible(text))
