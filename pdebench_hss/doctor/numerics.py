@@ -22,7 +22,8 @@ def models(emit: Any, device: str) -> dict[str, Any]:
     """Forward and backward of every model against the CPU, then a training step that may not wait."""
     found: dict[str, dict[str, Any]] = {}
     for case in cases():
-        found[case.name] = entry: dict[str, Any] = {}
+        entry: dict[str, Any] = {}
+        found[case.name] = entry
         try:
             entry |= compare(case, device)
             step_without_waiting(case, device)
