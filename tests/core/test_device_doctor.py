@@ -21,7 +21,7 @@ CHECKS = [
         "flags",
         "models",
         "same trial twice",
-        "triton kernels",
+        "triton_kernels",
         "timing",
         "flops",
         "save and resume",

@@ -41,7 +41,7 @@ def pdebench_hss_models() -> list[ModelSpec]:
 @hookimpl
 def pdebench_hss_device_checks() -> dict[str, str]:
     checks = "pdebench_hss_models.neural_hss.device_checks"
-    return {"triton kernels": f"{checks}:kernels", "timing": f"{checks}:timing"}
+    return {"triton_kernels": f"{checks}:kernels", "timing": f"{checks}:timing"}
 
 
 @hookimpl
