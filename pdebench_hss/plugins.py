@@ -184,7 +184,7 @@ def _load(registry: Registry, origin: Origin, load: Callable[[], Any]) -> None:
     found, plugin = _Found(), None
     try:
         if _name_of(origin) in os.environ.get(HUNG_VARIABLE, "").split(";"):
-            raise Misbehaved("did not end in the process that started this one")
+            raise Misbehaved("did not end in time before, and is not tried again")
         with contained(_name_of(origin)):
             plugin = load()
         _ask_all(registry, origin, plugin, found)

@@ -3,8 +3,8 @@
     python tests/faults/kill_storm.py --kills 100 --writing 40 --variant plain
 
 A round is a board of its own: the same command is started, killed, started again, until it ends by itself. Drivers are
-forks of this process, which has imported everything and done nothing, so that a start takes milliseconds; what runs in
-them is the command line itself with ``--executor inline``.
+forks of this process, which has imported everything and loaded the plugins, so that a start takes milliseconds; what
+runs in them is the command line itself with ``--executor inline``.
 
 When to kill. At random: after a time drawn uniformly from the length of an undisturbed run. While a record is being
 written: the folder of records is listed in a loop from a random number of records on, and the driver is killed when a
@@ -138,6 +138,7 @@ class Storm:
                 counts.complaints.append(f"{out}: the last run ended with {code}: {self.said(out)[-300:]}")
             self.look(out, seen)
             self.compare(out)
+            print(f"{out}: {counts.kills} kills so far, {counts.while_writing} while writing", file=sys.stderr)
 
     @contextlib.contextmanager
     def place(self, out: str) -> Iterator[None]:
@@ -196,6 +197,7 @@ class Storm:
             done, status = os.waitpid(pid, os.WNOHANG)
             if done:
                 return os.waitstatus_to_exitcode(status)
+            time.sleep(2e-4)
             with contextlib.suppress(FileNotFoundError):
                 names = os.listdir(records)
                 if any(name.endswith(".tmp") for name in names) and sum(n.endswith(".json") for n in names) >= first:
@@ -269,7 +271,10 @@ def run(variant: str, kills: int, writing: int, seeds: int = 6, seed: int = 0) -
     import pdebench_hss.api
     import pdebench_hss.cli.app
     import pdebench_hss.executors.inline  # noqa: F401
+    from pdebench_hss import plugins
 
+    registry = plugins.load_registry([TOYS])
+    plugins.load_registry = lambda *_, **__: registry
     with tempfile.TemporaryDirectory(prefix="kill-storm-") as folder:
         os.environ["PDEBENCH_HSS_CACHE"] = str(Path(folder, "cache"))
         storm = Storm(variant, seeds, seed, Path(folder))
