@@ -305,6 +305,6 @@ def provenance(trial: Trial, started: float, ranks: int = 1, facts: Mapping[str,
 
 def _is_out_of_memory(error: Exception) -> bool:
     text = str(error).lower()
-    return isinstance(error, torch.OutOfMemoryError) or any(
+    return isinstance(error, torch.cuda.OutOfMemoryError) or any(
         phrase in text for phrase in ("can't allocate memory", "cannot allocate memory", "out of memory")
     )
