@@ -240,7 +240,7 @@ def ending(error: BaseException) -> tuple[str, str]:
 
 def _is_out_of_memory(error: BaseException) -> bool:
     text = str(error).lower()
-    return isinstance(error, torch.OutOfMemoryError) or any(
+    return isinstance(error, torch.cuda.OutOfMemoryError) or any(
         phrase in text for phrase in ("can't allocate memory", "cannot allocate memory", "out of memory")
     )
 

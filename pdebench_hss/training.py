@@ -208,7 +208,7 @@ def count_step_flops(
         return ranks.same(None)
     try:
         total = _count_flops(module, train, batch, precision)
-    except torch.OutOfMemoryError:
+    except torch.cuda.OutOfMemoryError:
         if ranks.size == 1:
             raise
         share = max(2, -(-batch // ranks.size))

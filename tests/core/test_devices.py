@@ -130,7 +130,7 @@ def recorder(name):
 for name in ("_cuda_getDeviceCount", "_cuda_init", "_cuda_getDevice", "_cuda_getCurrentRawStream"):
     setattr(torch._C, name, recorder(name))  # with the first, torch takes itself for a build with CUDA
 torch.cuda._lazy_init = recorder("_lazy_init")
-assert torch.backends.cuda.is_built()
+assert torch.cuda._is_compiled()
 """
 
 
@@ -255,3 +255,14 @@ def test_a_model_that_can_not_be_imported_is_taken_for_one_that_is_trained():
     assert ModelSpec("m", "m", "no_such_package:Model").is_trained()
     assert ModelSpec("m", "m", lambda task: None).is_trained()
     assert not ModelSpec("m", "m", lambda task: None, training_free=True).is_trained()
+
+
+def test_a_trial_in_this_process_is_told_which_gpu(monkeypatch, tmp_path):
+    from pdebench_hss.executors import Work, inline
+    from pdebench_hss.trial import Context
+
+    pretend_gpus(monkeypatch, 2)
+    monkeypatch.setattr(inline, "run_trial", lambda trial, context, registry: context.gpu)
+    executor = inline.InlineExecutor(None, RunConfig(tasks="toy", device="cuda:1", executor="inline"))
+    *_, finished = executor.run([Work(SimpleNamespace(key="k"), Context())])
+    assert finished.value == 1
