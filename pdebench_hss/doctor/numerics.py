@@ -22,13 +22,11 @@ def models(emit: Any, device: str) -> dict[str, Any]:
     """Forward and backward of every model against the CPU, then a training step that may not wait."""
     found: dict[str, dict[str, Any]] = {}
     for case in cases():
-        entry: dict[str, Any] = {}
-        found[case.name] = entry
         try:
-            entry |= compare(case, device)
+            found[case.name] = dict(compare(case, device))
             step_without_waiting(case, device)
         except Exception as error:
-            entry["error"] = first_line(error)
+            found[case.name] = {**found.get(case.name, {}), "error": first_line(error)}
     return judge_models(found)
 
 

@@ -53,7 +53,7 @@ class Launch:
 
 
 def tiles(dtype: torch.dtype, precision: str) -> Tiles:
-    """Tiles that compile without spilling, tf32 on the newest aside (`triton_report`); not tuned for speed on a GPU."""
+    """Tiles that compile with few spills or none (`triton_report` lists them); not tuned for speed on a GPU."""
     if dtype == torch.float64:  # tensor cores on sm_80 and sm_90 alone: as below
         return Tiles(rows=32, points=32, depth=16, warps=8)
     if precision == "ieee":  # no tensor cores: operands live in registers, which twice the threads share out
