@@ -21,10 +21,11 @@ import pdebench_hss as pb
 from pdebench_hss.board_files import read_board
 from pdebench_hss.boards import write_board
 from pdebench_hss.cli import main
-from pdebench_hss.comparison import benjamini_hochberg, compare
+from pdebench_hss.comparison import compare
 from pdebench_hss.errors import UsageError
 from pdebench_hss.records import Store
 from pdebench_hss.trial import Trial
+from pdebench_hss.verdicts import benjamini_hochberg
 
 TASKS, MODELS, SEEDS, SAMPLES = ("heat", "wave"), ("fno", "net"), 3, 32
 HARDNESS = np.random.default_rng(0).lognormal(-2, 0.8, SAMPLES)  # of each test sample, for every model
