@@ -10,7 +10,9 @@ given probability, and its errors are then not there. Seeds of the two boards ar
     found            errors are 5 %, 20 % or 100 % larger: how often the verdict is "worse", one cell alone
     one seed         the committed records of a board as boards of one seed each, seed i against seed j
 
-    python benchmarks/verdict_rates.py [--worlds 4000] [--board leaderboards/small-cpu]
+    python benchmarks/verdict_rates.py [--worlds 2000] [--jobs 2] [--board leaderboards/small-cpu]
+
+Every number has random numbers of its own from a fixed seed, so jobs change nothing.
 """
 
 from __future__ import annotations
@@ -18,6 +20,8 @@ from __future__ import annotations
 import argparse
 import itertools
 import math
+from collections.abc import Callable, Iterable
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -32,6 +36,7 @@ from pdebench_hss.verdicts import IDENTICAL, NOISE, ONE_SEED, UNKNOWN, WORSE, Ou
 
 SEEDS, SCATTERS, DIVERGENCE = (1, 2, 3, 5), (0.02, 0.1, 0.3, 1.0), (0.0, 0.1, 1 / 3)
 SAMPLES, CELLS = 48, 78
+FACTORS = (1.05, 1.2, 2.0)
 SOURCES = ("records", "other seeds", "results.csv", "leaderboard.csv")
 NO_CLAIM = (NOISE, UNKNOWN, ONE_SEED, IDENTICAL)
 
@@ -135,36 +140,30 @@ def table(headers: list[str], rows: list[list[str]]) -> str:
     return tabulate(rows, headers=headers, tablefmt="github", disable_numparse=True)
 
 
-def false_table(worlds: int) -> str:
-    rows = [["1", "any", *["0.0 %"] * (len(SCATTERS) + len(SOURCES))]]  # by rule; a test tries it
-    for seeds, diverge in itertools.product(SEEDS[1:], DIVERGENCE):
-        rates = {
-            source: [false_rate(World(seeds, scatter, diverge, source=source), worlds) for scatter in SCATTERS]
-            for source in SOURCES
-        }
-        many = any_false_rate(World(seeds, 0.3, diverge), worlds // 8)
-        shown = [*rates["records"], *(max(rates[source]) for source in SOURCES[1:]), many]
-        rows.append([str(seeds), f"{diverge:.2g}", *map(percent, shown)])
-    scatters = [f"scatter {scatter:g}" for scatter in SCATTERS]
-    return table(["seeds", "diverge", *scatters, *SOURCES[1:], f"any of {CELLS}"], rows)
+def false_row(seeds: int, diverge: float, worlds: int) -> list[str]:
+    def rates(source: str) -> list[float]:
+        return [false_rate(World(seeds, scatter, diverge, source=source), worlds) for scatter in SCATTERS]
+
+    many = any_false_rate(World(seeds, 0.3, diverge), worlds // 4)
+    shown = [*rates("records"), *(max(rates(source)) for source in SOURCES[1:]), many]
+    return [str(seeds), f"{diverge:.2g}", *map(percent, shown)]
 
 
-def same_weights_table(worlds: int) -> str:
-    rows = []
-    for seeds, factor in itertools.product((1, 3), (1.0, 1.05, 1.2, 2.0)):
-        world = World(seeds, 0.3, factor=factor, same_weights=True)
-        rate = false_rate(world, worlds) if factor == 1 else found_rate(world, worlds)
-        rows.append([str(seeds), f"{factor:g}", percent(rate)])
-    return table(["seeds", "errors times", "verdicts"], rows)
+def power_row(seeds: int, scatter: float, worlds: int) -> list[str]:
+    found = [found_rate(World(seeds, scatter, factor=factor), worlds) for factor in FACTORS]
+    diverging = found_rate(World(seeds, scatter, 0.1, FACTORS[-1]), worlds)
+    return [str(seeds), f"{scatter:g}", *map(percent, [*found, diverging])]
 
 
-def power_table(worlds: int) -> str:
-    rows = []
-    for seeds, scatter in itertools.product(SEEDS[1:], SCATTERS):
-        found = [found_rate(World(seeds, scatter, factor=factor), worlds) for factor in (1.05, 1.2, 2.0)]
-        diverging = found_rate(World(seeds, scatter, 0.1, 2.0), worlds)
-        rows.append([str(seeds), f"{scatter:g}", *map(percent, [*found, diverging])])
-    return table(["seeds", "scatter", "+5 %", "+20 %", "x2", "x2, 0.1 diverge"], rows)
+def same_weights_row(seeds: int, scatter: float, worlds: int) -> list[str]:
+    world = World(seeds, scatter, same_weights=True)
+    found = [found_rate(replace(world, factor=factor), worlds) for factor in FACTORS]
+    return [str(seeds), f"{scatter:g}", percent(false_rate(world, worlds)), *map(percent, found)]
+
+
+def all_rows(row: Callable[..., list[str]], cases: Iterable[tuple], worlds: int, jobs: int) -> list[list[str]]:
+    with ProcessPoolExecutor(jobs) as pool:
+        return list(pool.map(row, *zip(*((*case, worlds) for case in cases))))
 
 
 def one_seed_table(path: Path) -> str:
@@ -178,14 +177,21 @@ def one_seed_table(path: Path) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Rates of false and of missed verdicts by simulation.")
-    parser.add_argument("--worlds", type=int, default=4000)
+    parser.add_argument("--worlds", type=int, default=2000)
+    parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--board", type=Path, default=Path("leaderboards/small-cpu"))
     options = parser.parse_args()
     error = 100 * math.sqrt(0.05 * 0.95 / options.worlds)
     print(f"{options.worlds} worlds a number: 5 % are known to {error:.1f} %\n")
-    print(f"False verdicts\n\n{false_table(options.worlds)}\n")
-    print(f"Found\n\n{power_table(options.worlds)}\n")
-    print(f"--same-weights\n\n{same_weights_table(options.worlds)}\n")
+    effort = options.worlds, options.jobs
+    larger = [f"x{factor:g}" for factor in FACTORS]
+    headers = ["seeds", "diverge", *(f"scatter {scatter:g}" for scatter in SCATTERS), *SOURCES[1:], f"any of {CELLS}"]
+    rows = all_rows(false_row, itertools.product(SEEDS, DIVERGENCE), *effort)
+    print(f"False verdicts\n\n{table(headers, rows)}\n", flush=True)
+    rows = all_rows(power_row, itertools.product(SEEDS, SCATTERS), *effort)
+    print(f"Found\n\n{table(['seeds', 'scatter', *larger, 'x2, 0.1 diverge'], rows)}\n", flush=True)
+    rows = all_rows(same_weights_row, itertools.product((1, 3), (0.02, 1.0)), *effort)
+    print(f"--same-weights\n\n{table(['seeds', 'scatter', 'unchanged', *larger], rows)}\n", flush=True)
     print(f"One seed each, trained models of {options.board}\n\n{one_seed_table(options.board)}")
 
 
