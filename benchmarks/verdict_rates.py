@@ -1,9 +1,9 @@
 """How often `compare` is wrong, and how often it sees a change: verdicts in simulated worlds where the truth is known.
 
 A cell is S seeds by N test samples on each of two boards. The error of a seed is log-normal with a given standard
-deviation of its logarithm ("scatter"); samples are hard or easy for every model alike (0.5), for one board's model (0.1;
-without errors by sample nothing is claimed about other samples, and so 0) and at random (0.1). A seed diverges with a
-given probability, and its errors are then not there. Seeds of the two boards are independent of each other.
+deviation of its logarithm ("scatter"); samples are hard or easy for every model alike (0.5), for one board's model
+(0.1; without errors by sample nothing is claimed about other samples, and so 0) and at random (0.1). A seed diverges
+with a given probability, and its errors are then not there. Seeds of the two boards are independent of each other.
 
     false verdicts   nothing changed; every verdict but "within noise", "can't tell" and "one seed" is false.
                      One cell alone, and the chance of any false verdict among 78 unchanged cells
@@ -144,7 +144,7 @@ def false_row(seeds: int, diverge: float, worlds: int) -> list[str]:
     def rates(source: str) -> list[float]:
         return [false_rate(World(seeds, scatter, diverge, source=source), worlds) for scatter in SCATTERS]
 
-    many = any_false_rate(World(seeds, 0.3, diverge), worlds // 4)
+    many = any_false_rate(World(seeds, 0.3, diverge), worlds // 5)
     shown = [*rates("records"), *(max(rates(source)) for source in SOURCES[1:]), many]
     return [str(seeds), f"{diverge:.2g}", *map(percent, shown)]
 

@@ -186,6 +186,6 @@ def _check_spread(where: str, row: pd.Series) -> None:
         raise UsageError(f"{where} ({row['task']}, {row['model']}): n_seeds is {seeds:g}, a count from 0 on is needed")
     if std < 0 or math.isinf(std):
         raise UsageError(
-            f"{where} ({row['task']}, {row['model']}): test_err_std is {std:g}; a standard deviation is a number from 0 "
-            "on, or empty where it is not known"
+            f"{where} ({row['task']}, {row['model']}): test_err_std is {std:g}; a standard deviation is a number from "
+            "0 on, or empty where it is not known"
         )

@@ -247,11 +247,14 @@ def _row(a: Side | None, b: Side | None, found: Finding, force: bool) -> dict[st
         if side:
             row["metric"] = side.row["metric"]
             row["reason"] = _text(side.row["reason"]) if side.row["status"] != OK else row["reason"]
-    if a and b and a.outcome.errors and b.outcome.errors:
-        if force or (_text(a.row["hardware"]) == _text(b.row["hardware"]) != ""):
-            row["fit_change"] = _relative(a.row["fit_seconds"], b.row["fit_seconds"])
-            row["predict_change"] = _relative(a.row["predict_ms"], b.row["predict_ms"])
+    if a and b and a.outcome.errors and b.outcome.errors and (force or _one_machine(a.row, b.row)):
+        row["fit_change"] = _relative(a.row["fit_seconds"], b.row["fit_seconds"])
+        row["predict_change"] = _relative(a.row["predict_ms"], b.row["predict_ms"])
     return row
+
+
+def _one_machine(a: pd.Series, b: pd.Series) -> bool:
+    return _text(a["hardware"]) == _text(b["hardware"]) != ""
 
 
 def _relative(before: float, after: float) -> float:
@@ -288,8 +291,8 @@ def _notes_on_seeds(pairs: list[tuple[Side, Side]]) -> list[str]:
         counts = " and ".join(f"{side.outcome.diverged} of {side.outcome.tried}" for side in lost[0])
         row = lost[0][0].row
         notes.append(
-            f"seeds diverged in {_cells(len(lost))} (first: {row['task']}, {row['model']}: {counts}): rates of divergence "
-            "are compared, and the errors of the seeds that ended well"
+            f"seeds diverged in {_cells(len(lost))} (first: {row['task']}, {row['model']}: {counts}): rates of "
+            "divergence are compared, and the errors of the seeds that ended well"
         )
     if empty := [side for pair in pairs for side in pair if side.empty]:
         row = empty[0].row
@@ -320,8 +323,8 @@ def _notes_on_verdicts(table: pd.DataFrame, findings: list[Finding], same_weight
         notes.append(f"{_cells(blind)}: no errors by sample (records have them), so intervals cover seeds only")
     if single := int((table["verdict"] == ONE_SEED).sum()):
         notes.append(
-            f"{_cells(single)} with one seed: how much a retraining varies is not known. Run more seeds; if the weights are "
-            "the same on both boards, --same-weights compares over test samples"
+            f"{_cells(single)} with one seed: how much a retraining varies is not known. Run more seeds; if both "
+            "boards have the same weights, --same-weights compares over test samples"
         )
     if unknown := int((table["verdict"] == UNKNOWN).sum()):
         few = sum(found.alone and found.verdict == UNKNOWN for found in findings)

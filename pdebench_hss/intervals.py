@@ -7,7 +7,7 @@ samples. Both are draws that could have come out differently. With e_s = mean_n 
     change      g_b / g_a - 1,   g = exp(mean_s log e_s): the geometric mean, the error of a typical seed
 
 A change is judged on logarithms, because the errors of seeds scatter by factors. One seed that went astray decides an
-arithmetic mean alone: of [1e12, 3.5, 3.7] and [1.5e12, 3.5, 3.7] the means differ by 50 % and the typical seeds by 14 %.
+arithmetic mean alone: the means of [1e12, 3.5, 3.7] and [1.5e12, 3.5, 3.7] differ by 50 %, typical seeds by 14 %.
 
 Noise has two parts, each with a standard error and degrees of freedom:
 
@@ -30,8 +30,8 @@ samples nor seeds alone is counted in both). Nothing is drawn at random, so tail
 One seed says nothing about another training run. Its change is unknown, unless training has no noise (closed forms), or
 the question is about the same weights, evaluated twice: then samples are all there is, over the seeds that both have.
 
-Where only the mean m and the standard deviation s of the seeds are known, logarithms can't be had: the change is that of
-the means, and its p-value Welch's of their difference. On the scale of logarithms, with L the logarithmic mean:
+Where only the mean m and the standard deviation s of the seeds are known, logarithms can't be had: the change is that
+of the means, and its p-value Welch's of their difference. On the scale of logarithms, with L the logarithmic mean:
 
     se = sqrt(s_a^2 / S_a + s_b^2 / S_b) / L,       L = (m_b - m_a) / (log m_b - log m_a)
 """
@@ -226,13 +226,16 @@ def _noise_of_mean(values: np.ndarray) -> Noise:
 
 def _half_width(parts: Sequence[Noise], p: float) -> float:
     """How far from the truth an estimate is with probability ``p``."""
-    from scipy.special import stdtrit  # Student's quantile; here, because tables are also read where scipy is not wanted
+    from scipy.special import (
+        stdtrit,
+    )  # Student's quantile; here, because tables are also read where scipy is not wanted
 
     return math.hypot(*(float(stdtrit(part.freedom, p / 2)) * part.standard_error for part in parts))
 
 
 def _p_value(difference: float, parts: Sequence[Noise]) -> float:
     """The ``p`` at which the interval around the difference just reaches zero."""
+    from scipy.optimize import brentq
     from scipy.special import stdtr
 
     noisy = [part for part in parts if part.standard_error > 0]
@@ -241,14 +244,8 @@ def _p_value(difference: float, parts: Sequence[Noise]) -> float:
     alone = [2 * float(stdtr(part.freedom, -abs(difference) / part.standard_error)) for part in noisy]
     if len(noisy) == 1 or max(alone) < LEAST_P:
         return max(alone)
-    low, high = math.log(max(alone)), 0.0  # more noise never lowers p
-    while high - low > 1e-9:  # bisection of its logarithm
-        middle = (low + high) / 2
-        if _half_width(noisy, math.exp(middle)) > abs(difference):
-            low = middle
-        else:
-            high = middle
-    return math.exp(high)
+    low = math.log(max(alone)) - 1e-6  # more noise never lowers p; the margin is for rounding
+    return math.exp(brentq(lambda log_p: _half_width(noisy, math.exp(log_p)) - abs(difference), low, 0, xtol=1e-9))
 
 
 def _basis(samples: bool, seeds: bool) -> str:

@@ -3,17 +3,17 @@
 Two things about a cell may have changed between two boards. Each is a test of "nothing changed":
 
     errors   of the seeds that ended well, two or more on either side: p_e of `intervals.change_interval`
-    rates    k_a of n_a and k_b of n_b seeds diverged. A seed that diverged has no error and is never averaged. Boschloo's
-             exact test: with F = Fisher's one-sided p-value of a table of counts and q the unknown common rate,
+    rates    k_a of n_a and k_b of n_b seeds diverged. A seed that diverged has no error and is never averaged.
+             Boschloo's exact test: with F = Fisher's one-sided p-value of the counts and q the unknown common rate,
 
                  p_r = 2 max over q of P(F(K_a, K_b) <= F(k_a, k_b)),   K_a, K_b binomial (n_a, q), (n_b, q)
 
              on the side that was seen. None of 3 against all of 3 has p = 2 / 4^3 = 0.031; with two seeds it is 0.125.
 
-A cell's p-value is p_e if nothing diverged; 2 min(p_e, p_r) if something did (either of the two may speak); p_r if too few
-seeds ended well to compare errors. Many cells are compared at once, so p-values are adjusted by Benjamini and Hochberg's
-rule: of the changes called real, 5 % are expected to be false. Cells in which only rates can be compared are adjusted
-among themselves: their p-values are coarse, and among hundreds of others not even 0.031 could speak.
+A cell's p-value is p_e if nothing diverged; 2 min(p_e, p_r) if something did (either of the two may speak); p_r if too
+few seeds ended well to compare errors. Many cells are compared at once, so p-values are adjusted by Benjamini and
+Hochberg's rule: of the changes called real, 5 % are expected to be false. Cells in which only rates can be compared are
+adjusted among themselves: their p-values are coarse, and among hundreds of others not even 0.031 could speak.
 
 One seed on either side can't tell, whatever the numbers: how a retraining varies is not known. Two exceptions have no
 such noise: closed forms, and a comparison of the same weights. For them a seed that diverges is a fact, not chance.

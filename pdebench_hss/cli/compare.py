@@ -26,7 +26,7 @@ def compare(
     force: Annotated[bool, typer.Option("--force", help="Go on though data, metric, scale or machine differ.")] = False,
     same_weights: Annotated[
         bool,
-        typer.Option("--same-weights", help="Nothing was trained again: compare over test samples only, also one seed."),
+        typer.Option("--same-weights", help="Nothing was trained again: compare over test samples only."),
     ] = False,
     fail: Annotated[
         bool, typer.Option("--fail-on-regression", help="Exit 3 if a cell really got worse; one seed can't tell.")

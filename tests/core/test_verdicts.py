@@ -1,4 +1,4 @@
-"""A verdict is right at the rate it states: one seed can't tell, outliers and divergence are noise, tails have no floor."""
+"""A verdict is right at the rate it states: one seed can't tell, outliers are noise, tails have no floor."""
 
 from __future__ import annotations
 
@@ -221,7 +221,7 @@ def test_a_relative_error_at_rounding_does_not_change():
 
 
 def test_the_committed_boards_of_one_seed_each_are_told_apart_nowhere(simulation):
-    """Judged by test samples, 56, 62 and 56 of these 78 cells, in which nothing changed, were called better or worse."""
+    """Nothing changed; judged by test samples, 56, 62 and 56 of these 78 cells were called better or worse."""
     board = read_board(ROOT / "leaderboards" / "small-cpu")
     for i, j in itertools.combinations(range(3), 2):
         found = simulation.one_seed_verdicts(board, i, j)
