@@ -226,9 +226,7 @@ def _noise_of_mean(values: np.ndarray) -> Noise:
 
 def _half_width(parts: Sequence[Noise], p: float) -> float:
     """How far from the truth an estimate is with probability ``p``."""
-    from scipy.special import (
-        stdtrit,
-    )  # Student's quantile; here, because tables are also read where scipy is not wanted
+    from scipy.special import stdtrit  # Student's quantile; imported here, because looking around must stay light
 
     return math.hypot(*(float(stdtrit(part.freedom, p / 2)) * part.standard_error for part in parts))
 
