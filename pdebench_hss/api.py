@@ -33,17 +33,21 @@ def leaderboard(source: pd.DataFrame | str | Path) -> pd.DataFrame:
 
 
 def compare(
-    reference: pd.DataFrame | str | Path, *others: pd.DataFrame | str | Path, force: bool = False
+    reference: pd.DataFrame | str | Path,
+    *others: pd.DataFrame | str | Path,
+    force: bool = False,
+    same_weights: bool = False,
 ) -> pd.DataFrame:
     """Every further board against the first, one row per cell: change, interval, verdict.
 
     Boards are directories, CSV files, or tables as `run` and `leaderboard` return them. Tables have no errors by test
-    sample, so directories say more.
+    sample, so directories say more. One seed can't tell how a retraining varies; ``same_weights`` says that nothing was
+    trained again, and compares over test samples only.
 
     >>> compare("leaderboards/small-cpu", "leaderboards/latest")  # doctest: +SKIP
     """
     boards = [read_board(source, _name(source, number)) for number, source in enumerate((reference, *others), start=1)]
-    found = compare_boards(boards, force=force)
+    found = compare_boards(boards, force=force, same_weights=same_weights)
     for note in found.notes:
         warnings.warn(note, ComparisonWarning, stacklevel=2)
     return found.table

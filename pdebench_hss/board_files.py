@@ -176,3 +176,17 @@ def _check_row(where: str, kind: str, row: pd.Series) -> None:
     if claimed and not (math.isfinite(error) and error >= 0):
         value = "empty" if math.isnan(error) else error
         raise UsageError(f"{where} ({row['task']}, {row['model']}): {column} is {value}, but the status is {status}")
+    if kind == "leaderboard":
+        _check_spread(where, row)
+
+
+def _check_spread(where: str, row: pd.Series) -> None:
+    """An empty standard deviation is one that is not known; any other is a number from 0 on."""
+    seeds, std = row["n_seeds"], row["test_err_std"]
+    if seeds < 0:
+        raise UsageError(f"{where} ({row['task']}, {row['model']}): n_seeds is {seeds:g}, a count from 0 on is needed")
+    if std < 0 or math.isinf(std):
+        raise UsageError(
+            f"{where} ({row['task']}, {row['model']}): test_err_std is {std:g}; a standard deviation is a number from "
+            "0 on, or empty where it is not known"
+        )

@@ -1,42 +1,57 @@
 """How sure an error, or the change of an error, is: intervals over test samples and seeds.
 
 A cell's errors are a matrix: S seeds (networks trained from other weights and another order of batches) by N test
-samples. Its test error is the mean over both, and both are draws that could have come out differently.
+samples. Both are draws that could have come out differently. With e_s = mean_n E[s, n], the test error of seed s:
 
-Samples are resampled with replacement, the same draw n* for every seed, and for both sides of a comparison on the same
-data: samples that are hard for one model are hard for the other, and pairing takes that out. What a draw deviates from
-the mean is stretched by sqrt(N / chi2(N - 1)): a plain bootstrap of 16 samples is as much too narrow as a normal
-interval is narrower than Student's.
+    error       e = mean_s e_s, as on the leaderboard
+    change      g_b / g_a - 1,   g = exp(mean_s log e_s): the geometric mean, the error of a typical seed
 
-Samples that share a start (a task's ``cases``: one random start, several parameters) are no independent draws, so what
-is resampled are starts: `by_start` averages the errors of each, and N counts starts.
+A change is judged on logarithms, because the errors of seeds scatter by factors. One seed that went astray decides an
+arithmetic mean alone: the means of [1e12, 3.5, 3.7] and [1.5e12, 3.5, 3.7] differ by 50 %, typical seeds by 14 %.
 
-Seeds are few. Resampling three of them never leaves their range, which holds the true mean 3 times in 4 at best,
-whatever level was asked for. So the seeds' part of each draw is Student's: t with S - 1 degrees of freedom times the
-standard error of the S means. Two boards that share their seeds are paired by seed (same weights at the start).
+Samples that share a start (a task's ``cases``: one random start, several parameters) are no independent draws:
+`by_start` averages the errors of each start, and N counts starts.
 
-Everything is done on logarithms, because errors are positive and their changes are ratios:
+Noise has two parts, each with a standard error and degrees of freedom:
 
-    log error   = log mean_n*(E) + t(S - 1) se,        se = std_s(e_s / e) / sqrt(S),       e_s = mean_n E[s, n]
-    log change  = log mean_n*(B) / mean_n*(A) + t se,  se = std_s(b_s / b - a_s / a) / sqrt(S)
+    seeds       paired where both boards have the same seeds (same weights at the start):
+                    d_s = log b_s - log a_s,            se = std(d) / sqrt(S),                          S - 1
+                otherwise Welch's:
+                    se^2 = se_a^2 + se_b^2,             se_a = std(log a) / sqrt(S_a),                  Satterthwaite's
+    samples     paired where both boards have the same data: a sample that is hard for one model is hard for the other.
+                To first order sample n moves log g by z_n / N, z_n = mean_s E[s, n] / e_s, and so
+                    se = std(z^b - z^a) / sqrt(N),                                                      N - 1
 
-The part of the scatter that belongs to neither samples nor seeds alone is counted in both, so intervals are rather too
-wide than too narrow. With one seed an interval covers the samples only and says nothing about another training run.
-The draws are fixed: the same errors give the same interval.
+Error bars of independent parts add in squares, each with its own quantile of Student's t; the p-value is the level at
+which the interval just reaches zero:
+
+    half width(p)^2 = sum over parts of (t(p / 2, freedom) se)^2,        p: half width(p) = |log change|
+
+This is exact where one part is alone and rather too wide where both matter (the scatter that belongs to neither
+samples nor seeds alone is counted in both). Nothing is drawn at random, so tails go as far as they must.
+
+One seed says nothing about another training run. Its change is unknown, unless training has no noise (closed forms), or
+the question is about the same weights, evaluated twice: then samples are all there is, over the seeds that both have.
+
+Where only the mean m and the standard deviation s of the seeds are known, logarithms can't be had: the change is that
+of the means, and its p-value Welch's of their difference. On the scale of logarithms, with L the logarithmic mean:
+
+    se = sqrt(s_a^2 / S_a + s_b^2 / S_b) / L,       L = (m_b - m_a) / (log m_b - log m_a)
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 
-DRAWS = 10_000
 LEVEL = 0.95
-DIGITS = 6  # of an interval's ends; more would be digits of the random draws
+DIGITS = 6  # of an interval's ends; more would be digits of the machine's logarithm
+SMALLEST = float(np.finfo(float).tiny)  # stands for an error of exactly zero, which has no logarithm
+LEAST_P = 1e-150  # below it, the largest p-value of one part stands for that of all
 
 
 @dataclass(frozen=True)
@@ -62,18 +77,31 @@ class Errors:
         values = np.array(list(by_seed.values()), dtype=float)
         known = {seed: samples[seed] for seed in by_seed if seed in samples} if samples else {}
         whole = len(known) == len(by_seed) and len({len(errors) for errors in known.values()}) == 1
-        std = float(values.std(ddof=1)) if len(values) > 1 else math.nan
+        std = math.nan if len(values) < 2 else float(values.std(ddof=1)) if np.ptp(values) else 0.0
         return cls(float(values.mean()), std, len(values), dict(by_seed), known if whole else {})
+
+    def at(self, seeds: Sequence[int]) -> Errors:
+        """The same cell with some of its seeds only."""
+        samples = {seed: self.samples[seed] for seed in seeds} if self.samples else {}
+        return Errors.of({seed: self.by_seed[seed] for seed in seeds}, samples)
 
     @property
     def n_samples(self) -> int:
         return len(next(iter(self.samples.values()))) if self.samples else 0
 
     @property
+    def scatter_known(self) -> bool:
+        return self.n_seeds > 1 and not math.isnan(self.std)
+
+    @property
+    def repeats(self) -> bool:
+        """Several seeds gave one and the same error: training has no noise."""
+        return self.n_seeds > 1 and (len({*self.by_seed.values()}) == 1 if self.by_seed else self.std == 0)
+
+    @property
     def basis(self) -> str:
         """What an interval of these errors is over."""
-        parts = ["samples"] * bool(self.samples) + ["seeds"] * (self.n_seeds > 1)
-        return " and ".join(parts)
+        return _basis(self.n_samples > 1, self.scatter_known)
 
 
 @dataclass(frozen=True)
@@ -97,89 +125,147 @@ def by_start(errors: np.ndarray, group: np.ndarray | None) -> np.ndarray:
     return np.bincount(places, weights=errors) / np.bincount(places)
 
 
+class Noise(NamedTuple):
+    """One part of what an estimate may be off by."""
+
+    standard_error: float
+    freedom: float
+
+
 def error_interval(errors: Errors, level: float = LEVEL) -> tuple[float, float]:
     """The ends of the interval of a test error; NaN where neither seeds nor samples tell how sure it is."""
     if not errors.basis or not math.isfinite(errors.mean):
         return math.nan, math.nan
     if errors.mean == 0:
         return 0.0, 0.0
-    logs = math.log(errors.mean) + _stretched(errors.n_samples, _deviations(errors))
-    if errors.n_seeds > 1:
-        logs = logs + _student(errors.n_seeds - 1) * errors.std / errors.mean / math.sqrt(errors.n_seeds)
-    with np.errstate(over="ignore"):  # two seeds far apart: the upper end is infinite
-        return _rounded(np.exp(_ends(logs, level)))
+    parts = []
+    if errors.scatter_known:
+        parts.append(Noise(errors.std / errors.mean / math.sqrt(errors.n_seeds), errors.n_seeds - 1))
+    if errors.n_samples > 1:
+        by_sample = np.mean(list(errors.samples.values()), axis=0)  # (N,)
+        parts.append(_noise_of_mean(by_sample / by_sample.mean()))
+    width = _half_width(parts, 1 - level)
+    return _rounded(errors.mean * math.exp(-width)), _rounded(errors.mean * (1 + _expm1(width)))
 
 
-def change_interval(a: Errors, b: Errors, *, same_data: bool = True, level: float = LEVEL) -> Change:
-    """How much larger the error of ``b`` is than that of ``a``."""
-    if a.mean == b.mean:
-        change = 0.0
-    else:
-        change = b.mean / a.mean - 1 if a.mean > 0 else math.inf
-    use_samples = bool(a.samples) and bool(b.samples)
-    use_seeds = a.n_seeds > 1 and b.n_seeds > 1
-    basis = " and ".join(["samples"] * use_samples + ["seeds"] * use_seeds)
-    if not basis or a.mean <= 0 or b.mean <= 0:
-        return Change(change, math.nan, math.nan, math.nan, basis)
-    logs = np.full(DRAWS, math.log(b.mean / a.mean))
-    if use_samples and same_data and a.n_samples == b.n_samples:
-        logs = logs + _stretched(a.n_samples, _deviations(b) - _deviations(a))
-    elif use_samples:
-        logs = logs + _stretched(b.n_samples, _deviations(b, stream=1), stream=1)
-        logs = logs - _stretched(a.n_samples, _deviations(a))
-    if use_seeds:
-        standard_error, freedom = _seed_scatter(a, b)
-        logs = logs + _student(freedom) * standard_error
-    with np.errstate(over="ignore"):
-        low, high = _rounded(np.expm1(_ends(logs, level)))
-    beyond = min((logs <= 0).sum(), (logs >= 0).sum())
-    return Change(change, low, high, min(1.0, 2 * (beyond + 1) / (DRAWS + 1)), basis)
+def change_interval(
+    a: Errors,
+    b: Errors,
+    *,
+    same_data: bool = True,
+    same_weights: bool = False,
+    deterministic: bool = False,
+    level: float = LEVEL,
+) -> Change:
+    """How much larger the error of ``b`` is than that of ``a``.
+
+    same_data       sample n is the same on both sides
+    same_weights    nothing was trained again; only test samples are noise
+    deterministic   training has no noise
+    """
+    a, b = _comparable(a, b, same_weights)
+    difference = _log_error(b) - _log_error(a)
+    change = _expm1(difference) if a.mean > 0 else 0.0 if b.mean == 0 else math.inf
+    use_samples = a.n_samples > 1 and b.n_samples > 1
+    use_seeds = a.scatter_known and b.scatter_known and not same_weights
+    parts = [_noise_of_seeds(a, b)] if use_seeds else []
+    parts += _noise_of_samples(a, b, same_data) if use_samples else []
+    unmeasured = not (use_seeds or same_weights or deterministic)  # the noise of training
+    if unmeasured or not parts or (deterministic and not use_samples):
+        return Change(change, math.nan, math.nan, math.nan, "")
+    width = _half_width(parts, 1 - level)
+    low, high = (_rounded(_expm1(difference + end)) for end in (-width, width))
+    return Change(change, low, high, _p_value(difference, parts), _basis(use_samples, use_seeds))
 
 
-def _seed_scatter(a: Errors, b: Errors) -> tuple[float, float]:
-    """Standard error and degrees of freedom of the log ratio, over seeds: paired where both have the same ones."""
-    if a.by_seed and a.by_seed.keys() == b.by_seed.keys():
-        differences = [b.by_seed[seed] / b.mean - a.by_seed[seed] / a.mean for seed in a.by_seed]
-        return float(np.std(differences, ddof=1)) / math.sqrt(len(differences)), len(differences) - 1
-    squares = [(e.std / e.mean) ** 2 / e.n_seeds for e in (a, b)]
-    if sum(squares) == 0:
-        return 0.0, a.n_seeds + b.n_seeds - 2
-    freedom = sum(squares) ** 2 / sum(s**2 / (e.n_seeds - 1) for s, e in zip(squares, (a, b)))  # Welch, Satterthwaite
-    return math.sqrt(sum(squares)), freedom
+def _comparable(a: Errors, b: Errors, same_weights: bool) -> tuple[Errors, Errors]:
+    """What of both sides is compared: seeds that can be paired, all seeds, or what mean and deviation tell of them."""
+    if not (a.by_seed and b.by_seed):
+        return Errors(a.mean, a.std, a.n_seeds), Errors(b.mean, b.std, b.n_seeds)
+    common = sorted(a.by_seed.keys() & b.by_seed.keys())
+    if same_weights and not common:
+        return Errors(a.mean), Errors(b.mean)
+    one_holds_the_other = len(common) == min(a.n_seeds, b.n_seeds)
+    if same_weights or (one_holds_the_other and len(common) > 1):
+        return a.at(common), b.at(common)
+    return a, b
 
 
-def _deviations(errors: Errors, stream: int = 0) -> np.ndarray:
-    """How far the logarithm of the mean error is from its value, ``(DRAWS,)``, over resampled test samples."""
-    if not errors.samples:
-        return np.zeros(DRAWS)
-    by_sample = np.mean([errors.samples[seed] for seed in sorted(errors.samples)], axis=0)  # (N,)
-    means = _resampling(errors.n_samples, stream) @ by_sample / errors.n_samples  # (DRAWS,)
-    with np.errstate(divide="ignore"):  # a draw of samples that are all exact
-        return np.log(means) - math.log(by_sample.mean())
+def _logs(errors: Errors) -> np.ndarray:
+    """Logarithms of the seeds' errors, ``(S,)``, in the order of seeds."""
+    values = np.array([errors.by_seed[seed] for seed in sorted(errors.by_seed)], dtype=float)
+    return np.asarray(np.log(np.maximum(values, SMALLEST)))
 
 
-def _stretched(n: int, deviations: np.ndarray, stream: int = 0) -> np.ndarray:
-    """Deviations of ``n`` samples as wide as Student's distribution; nothing is known of the scatter of one."""
-    if n < 2:
-        return deviations
-    return deviations * np.sqrt(n / np.random.default_rng([n, stream, 1]).chisquare(n - 1, size=DRAWS))
+def _log_error(errors: Errors) -> float:
+    """Of a typical seed; of the mean, where seeds are not known."""
+    return float(_logs(errors).mean()) if errors.by_seed else math.log(max(errors.mean, SMALLEST))
 
 
-@lru_cache(maxsize=4)
-def _resampling(n: int, stream: int) -> np.ndarray:
-    """How often each of ``n`` samples occurs in each draw with replacement, ``(DRAWS, n)``."""
-    random = np.random.default_rng([n, stream])
-    return random.multinomial(n, np.full(n, 1 / n), size=DRAWS).astype(np.float64)
+def _noise_of_seeds(a: Errors, b: Errors) -> Noise:
+    """Of the log ratio: paired where both sides have the same seeds."""
+    if not (a.by_seed and b.by_seed):
+        difference = _log_error(b) - _log_error(a)
+        scale = (b.mean - a.mean) / difference if difference else max(a.mean, SMALLEST)
+        return _welch(*(Noise(e.std / math.sqrt(e.n_seeds) / scale, e.n_seeds - 1) for e in (a, b)))
+    if a.by_seed.keys() == b.by_seed.keys():
+        return _noise_of_mean(_logs(b) - _logs(a))
+    return _welch(_noise_of_mean(_logs(a)), _noise_of_mean(_logs(b)))
 
 
-def _student(freedom: float) -> np.ndarray:
-    return np.random.default_rng(0).standard_t(freedom, size=DRAWS)
+def _welch(a: Noise, b: Noise) -> Noise:
+    """Of the difference of two independent means, with Satterthwaite's degrees of freedom."""
+    total = math.hypot(a.standard_error, b.standard_error)
+    share = (a.standard_error / total) ** 2 if total else 0.5
+    return Noise(total, 1 / (share**2 / a.freedom + (1 - share) ** 2 / b.freedom))
 
 
-def _ends(draws: np.ndarray, level: float) -> np.ndarray:
-    return np.quantile(draws, [(1 - level) / 2, (1 + level) / 2])
+def _noise_of_samples(a: Errors, b: Errors, same_data: bool) -> list[Noise]:
+    """Of the log ratio: one part where samples are paired, otherwise one of each side."""
+    if same_data and a.n_samples == b.n_samples:
+        return [_noise_of_mean(_influence(b) - _influence(a))]
+    return [_noise_of_mean(_influence(a)), _noise_of_mean(_influence(b))]
 
 
-def _rounded(ends: np.ndarray) -> tuple[float, float]:
-    low, high = (float(f"{end:.{DIGITS}g}") for end in ends)
-    return low, high
+def _influence(errors: Errors) -> np.ndarray:
+    """By how much each sample moves the logarithm of the geometric mean over seeds, times N: ``(N,)``."""
+    matrix = np.array([errors.samples[seed] for seed in sorted(errors.samples)], dtype=float)  # (S, N)
+    return np.asarray((matrix / np.maximum(matrix.mean(axis=1, keepdims=True), SMALLEST)).mean(axis=0))
+
+
+def _noise_of_mean(values: np.ndarray) -> Noise:
+    return Noise(float(np.std(values, ddof=1)) / math.sqrt(len(values)), len(values) - 1)
+
+
+def _half_width(parts: Sequence[Noise], p: float) -> float:
+    """How far from the truth an estimate is with probability ``p``."""
+    from scipy.special import stdtrit  # Student's quantile; imported here, because looking around must stay light
+
+    return math.hypot(*(float(stdtrit(part.freedom, p / 2)) * part.standard_error for part in parts))
+
+
+def _p_value(difference: float, parts: Sequence[Noise]) -> float:
+    """The ``p`` at which the interval around the difference just reaches zero."""
+    from scipy.optimize import brentq
+    from scipy.special import stdtr
+
+    noisy = [part for part in parts if part.standard_error > 0]
+    if difference == 0 or not noisy:
+        return 1.0 if difference == 0 else 0.0
+    alone = [2 * float(stdtr(part.freedom, -abs(difference) / part.standard_error)) for part in noisy]
+    if len(noisy) == 1 or max(alone) < LEAST_P:
+        return max(alone)
+    low = math.log(max(alone)) - 1e-6  # more noise never lowers p; the margin is for rounding
+    return math.exp(brentq(lambda log_p: _half_width(noisy, math.exp(log_p)) - abs(difference), low, 0, xtol=1e-9))
+
+
+def _basis(samples: bool, seeds: bool) -> str:
+    return " and ".join(["samples"] * samples + ["seeds"] * seeds)
+
+
+def _expm1(x: float) -> float:
+    return math.expm1(x) if x < 700 else math.inf
+
+
+def _rounded(end: float) -> float:
+    return float(f"{end:.{DIGITS}g}")

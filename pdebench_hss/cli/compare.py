@@ -24,7 +24,13 @@ def compare(
         list[Path], typer.Argument(help="Directories, results.csv or leaderboard.csv; the first is the reference.")
     ],
     force: Annotated[bool, typer.Option("--force", help="Go on though data, metric, scale or machine differ.")] = False,
-    fail: Annotated[bool, typer.Option("--fail-on-regression", help="Exit 3 if a cell got worse.")] = False,
+    same_weights: Annotated[
+        bool,
+        typer.Option("--same-weights", help="Nothing was trained again: compare over test samples only."),
+    ] = False,
+    fail: Annotated[
+        bool, typer.Option("--fail-on-regression", help="Exit 3 if a cell really got worse; one seed can't tell.")
+    ] = False,
     tol: Annotated[str, typer.Option(help="By how much an error may rise: 5% or 0.05.")] = "0%",
     form: FormatOption = Format.table,
 ) -> None:
@@ -40,16 +46,29 @@ def compare(
     from ..comparison import compare as compare_boards
     from ..plain_text import visible
 
-    found = compare_boards([read_board(path) for path in boards], force=force)
+    found = compare_boards([read_board(path) for path in boards], force=force, same_weights=same_weights)
     _print(found, form)
     for note in found.notes:
         print(f"note: {visible(note)}", file=sys.stdout if form in (Format.table, Format.markdown) else sys.stderr)
-    if fail and len(worse := found.regressions(tolerance)):
-        cells = ", ".join(visible(f"{row['task']} {row['model']}") for _, row in worse.head(5).iterrows())
-        more = f" and {len(worse) - 5} more" if len(worse) > 5 else ""
-        count = f"{len(worse)} cell{'s' * (len(worse) > 1)}"
-        print(f"regression: {count} broken or worse by more than {100 * tolerance:g} %: {cells}{more}", file=sys.stderr)
+    if fail:
+        _fail_on_regression(found, tolerance)
+
+
+def _fail_on_regression(found: Comparison, tolerance: float) -> None:
+    """What could not be judged is no regression, and no reassurance either: it is counted."""
+    if len(unjudged := found.unjudged()):
+        print(f"not judged: {_named(unjudged)}; more seeds on both boards would tell", file=sys.stderr)
+    if len(worse := found.regressions(tolerance)):
+        cells = _named(worse, f" broken or worse by more than {100 * tolerance:g} %")
+        print(f"regression: {cells}", file=sys.stderr)
         raise typer.Exit(REGRESSION)
+
+
+def _named(table: pd.DataFrame, what: str = "") -> str:
+    """How many cells, and the first of them."""
+    cells = ", ".join(f"{row['task']} {row['model']}" for _, row in table.head(5).iterrows())
+    more = f" and {len(table) - 5} more" if len(table) > 5 else ""
+    return f"{len(table)} cell{'s' * (len(table) > 1)}{what}: {cells}{more}"
 
 
 def parse_tolerance(text: str) -> float:
@@ -73,7 +92,8 @@ def _print(found: Comparison, form: Format) -> None:
     else:
         from tabulate import tabulate
 
-        from ..comparison import IDENTICAL, NEITHER
+        from ..comparison import NEITHER
+        from ..verdicts import IDENTICAL
 
         gap = "\n" if form is Format.markdown else ""  # Markdown needs empty lines around a table
         for board, table in found.table.groupby("board", sort=False):
@@ -90,8 +110,9 @@ def _print(found: Comparison, form: Format) -> None:
 
 
 def _row(row: pd.Series, cell: list[str]) -> list[str]:
-    from ..comparison import BROKE, MENDED, ONLY_OTHER, ONLY_REFERENCE
+    from ..comparison import ONLY_OTHER, ONLY_REFERENCE
     from ..tables import format_error
+    from ..verdicts import BROKE, MENDED
 
     errors = f"{format_error(row['reference_err'])} → {format_error(row['err'])}"
     why = f" ({row['reason']})" if row["reason"] else ""

@@ -21,10 +21,11 @@ import pdebench_hss as pb
 from pdebench_hss.board_files import read_board
 from pdebench_hss.boards import write_board
 from pdebench_hss.cli import main
-from pdebench_hss.comparison import benjamini_hochberg, compare
+from pdebench_hss.comparison import compare
 from pdebench_hss.errors import UsageError
 from pdebench_hss.records import Store
 from pdebench_hss.trial import Trial
+from pdebench_hss.verdicts import benjamini_hochberg
 
 TASKS, MODELS, SEEDS, SAMPLES = ("heat", "wave"), ("fno", "net"), 3, 32
 HARDNESS = np.random.default_rng(0).lognormal(-2, 0.8, SAMPLES)  # of each test sample, for every model
@@ -128,17 +129,55 @@ def test_another_draw_of_seeds_is_noise(board, tmp_path):
     assert (table["change"] != 0).all()
 
 
-def test_one_seed_is_told_by_samples_and_said_to_be(tmp_path):
+@pytest.mark.parametrize("form", SOURCES.values(), ids=SOURCES)
+def test_one_seed_cant_tell_and_says_so(tmp_path, form):
+    a = make_board(tmp_path / "a", seeds=[0])
+    b = make_board(tmp_path / "b", {("heat", "fno"): 10.0}, seeds=[0])
+    table = compared(a / form, b / form)
+    row = table.loc[("heat", "fno")]
+    assert row["verdict"] == "one seed: can't tell"
+    assert row["change"] == pytest.approx(9)
+    assert math.isnan(row["low"])
+    assert set(table.drop(("heat", "fno"))["verdict"]) == {"identical"}
+    assert "1 cell with one seed: how much a retraining varies is not known" in notes(a / form, b / form)
+
+
+def test_one_seed_on_one_side_cant_tell_either(board, tmp_path):
+    one = make_board(tmp_path / "one", {("heat", "fno"): 10.0}, seeds=[0])
+    assert set(compared(board, one)["verdict"]) == {"one seed: can't tell"}
+    assert "seeds differ in 4 cells (first: heat, fno: 0, 1, 2 and 0)" in notes(board, one)
+
+
+def test_one_seed_of_the_same_weights_is_told_by_samples_if_asked(command, tmp_path):
     a = make_board(tmp_path / "a", seeds=[0])
     b = make_board(tmp_path / "b", {("heat", "fno"): 0.9}, seeds=[0])
-    table = compared(a, b)
+    table = compared(a, b, same_weights=True)
     assert table.loc[("heat", "fno"), "verdict"] == "better"
     assert table.loc[("heat", "fno"), "basis"] == "samples"
-    assert "one seed" in notes(a, b)
-    from_csv = compared(a / "results.csv", b / "results.csv")
+    code, text, _ = command("compare", a, b, "--same-weights")
+    assert code == 0
+    assert "note: same weights: 1 cell compared over test samples only, not over training runs" in text
+    from_csv = compared(a / "results.csv", b / "results.csv", same_weights=True)
     assert from_csv.loc[("heat", "fno"), "verdict"] == "can't tell"
     assert math.isnan(from_csv.loc[("heat", "fno"), "low"])
-    assert "neither seeds nor samples" in notes(a / "results.csv", b / "results.csv")
+
+
+def test_closed_forms_are_told_with_one_seed(tmp_path):
+    a = make_board(tmp_path / "a", seeds=[0], training_free=True)
+    b = make_board(tmp_path / "b", {("heat", "fno"): 0.9}, seeds=[0], training_free=True)
+    assert compared(a, b).loc[("heat", "fno"), "verdict"] == "better"
+    assert "1 cell of closed forms compared over test samples" in notes(a, b)
+
+
+def test_a_regression_is_not_seen_with_one_seed_and_that_is_said(command, tmp_path):
+    a = make_board(tmp_path / "a", seeds=[0])
+    b = make_board(tmp_path / "b", {("heat", "fno"): 10.0}, seeds=[0])
+    code, _, err = command("compare", a, b, "--fail-on-regression")
+    assert code == 0
+    assert err == "not judged: 1 cell: heat fno; more seeds on both boards would tell\n"
+    code, _, err = command("compare", a, b, "--fail-on-regression", "--same-weights")
+    assert code == 3
+    assert "regression: 1 cell" in err
 
 
 def test_a_csv_knows_seeds_only_and_says_so(board, worse):
@@ -210,18 +249,94 @@ def test_more_than_two_are_each_compared_with_the_first(board, worse, tmp_path):
     assert found.to_dict() == {str(worse): "worse", str(better): "better"}
 
 
-def test_a_model_that_fails_now_broke(board, tmp_path):
-    broken = make_board(tmp_path / "broken")
-    store = Store(broken)
-    what = {"task": "heat", "task_label": "heat", "data_id": "heat"}
-    record = make_record("fno", seed=1, status="diverged", reason="loss is nan", **what)
-    (store.records_dir / f"{record.key}.json").unlink()  # a record that ended well is not replaced
-    store.put(record)
-    found = compare([read_board(board), read_board(broken)])
+def with_seeds_lost(path: Path, seeds, status: str) -> Path:
+    """A board on which some seeds of one cell did not end well."""
+    store = Store(make_board(path))
+    for seed in seeds:
+        what = {"task": "heat", "task_label": "heat", "data_id": "heat"}
+        record = make_record("fno", seed=seed, status=status, reason="loss is nan", **what)
+        (store.records_dir / f"{record.key}.json").unlink()  # a record that ended well is not replaced
+        store.put(record)
+    write_board(store)
+    return path
+
+
+@pytest.mark.parametrize("form", SOURCES.values(), ids=SOURCES)
+def test_a_model_that_fails_now_broke(board, tmp_path, form):
+    broken = with_seeds_lost(tmp_path / "broken", [1], "failed")
+    found = compare([read_board(board / form), read_board(broken / form)])
     row = found.table.set_index(["task", "model"]).loc[("heat", "fno")]
     assert (row["verdict"], row["reason"]) == ("broke", "loss is nan")
     assert len(found.regressions(10.0)) == 1
-    assert compared(broken, board).loc[("heat", "fno"), "verdict"] == "mended"
+    assert compared(broken / form, board / form).loc[("heat", "fno"), "verdict"] == "mended"
+
+
+@pytest.mark.parametrize("form", SOURCES.values(), ids=SOURCES)
+def test_one_seed_of_three_that_diverges_is_chance(board, tmp_path, form):
+    unlucky = with_seeds_lost(tmp_path / "unlucky", [1], "diverged")
+    found = compare([read_board(board / form), read_board(unlucky / form)])
+    row = found.table.set_index(["task", "model"]).loc[("heat", "fno")]
+    assert row["verdict"] == "within noise"
+    assert (row["reference_diverged"], row["diverged"], row["seeds"]) == (0, 1, 2)
+    assert found.regressions(0.0).empty
+    assert "seeds diverged in 1 cell (first: heat, fno: 0 of 3 and 1 of 3)" in "\n".join(found.notes)
+    assert "seeds differ in 1 cell (first: heat, fno: " in "\n".join(found.notes)
+
+
+@pytest.mark.parametrize("form", SOURCES.values(), ids=SOURCES)
+def test_all_seeds_of_three_that_diverge_are_a_regression(command, board, tmp_path, form):
+    gone = with_seeds_lost(tmp_path / "gone", [0, 1, 2], "diverged")
+    assert compared(board / form, gone / form).loc[("heat", "fno"), "verdict"] == "diverges more"
+    assert compared(gone / form, board / form).loc[("heat", "fno"), "verdict"] == "diverges less"
+    code, _, err = command("compare", board / form, gone / form, "--fail-on-regression")
+    assert code == 3
+    assert "heat fno" in err
+
+
+def test_an_ok_without_a_finite_error_counts_as_diverged(board):
+    whole = read_board(board)
+    results = whole.results.copy()
+    results.loc[(results["model"] == "fno") & (results["seed"] == 1), "test_err"] = [math.nan, math.inf]
+    damaged = dataclasses.replace(whole, results=results)
+    found = compare([whole, damaged])
+    table = found.table.set_index(["task", "model"])
+    assert table["verdict"].to_dict() == {
+        ("heat", "fno"): "within noise",
+        ("heat", "net"): "identical",
+        ("wave", "fno"): "within noise",
+        ("wave", "net"): "identical",
+    }
+    assert table.loc[("heat", "fno"), "diverged"] == 1
+    assert "2 seeds are ok and have no finite error; they count as diverged" in "\n".join(found.notes)
+
+
+def test_a_seed_that_is_missing_is_noted_and_the_others_are_paired(board, tmp_path):
+    fewer = make_board(tmp_path / "fewer", {("heat", "fno"): 1.3}, seeds=[0, 2])
+    table = compared(board, fewer)
+    assert "seeds differ in 4 cells (first: heat, fno: 0, 1, 2 and 0, 2)" in notes(board, fewer)
+    assert table.loc[("heat", "fno"), "change"] == pytest.approx(0.3)
+    assert table.loc[("heat", "net"), "change"] == pytest.approx(0)
+    assert "seeds differ in 4 cells (first: heat, fno: 3 seeds and 2 seeds)" in notes(
+        board / "leaderboard.csv", fewer / "leaderboard.csv"
+    )
+
+
+def test_closed_forms_do_not_differ_from_their_own_leaderboard_file(tmp_path):
+    """The mean of three equal errors is not always that error: 0.1 + 0.1 + 0.1 is not 3 times 0.1."""
+    store = Store(tmp_path / "board")
+    store.prepare()
+    values = np.random.default_rng(0).lognormal(0, 3, 40)
+    for number, value in enumerate(values):
+        for seed in range(SEEDS):
+            store.put(make_record(f"m{number}", float(value), seed, training_free=True))
+    write_board(store)
+    assert set(compared(store.path, store.path / "leaderboard.csv")["verdict"]) == {"identical"}
+
+
+def test_a_deviation_that_is_not_known_cant_tell(board, tmp_path):
+    path = edited(board, tmp_path, lambda t: with_value("test_err_std", "")(with_value("test_err_mean", "9")(t)))
+    table = compare([read_board(board / "leaderboard.csv"), read_board(path)]).table
+    assert sorted(table["verdict"]) == ["can't tell", "identical", "identical", "identical"]
 
 
 def test_many_comparisons_at_once_are_held_to_a_higher_standard():
@@ -326,6 +441,12 @@ BAD = {
     "no error": (with_value("test_err_mean", ""), ["line 2 (heat, ", "test_err_mean is empty"]),
     "infinite error": (with_value("test_err_mean", "inf"), ["test_err_mean is inf"]),
     "negative error": (with_value("test_err_mean", "-0.1"), ["test_err_mean is -0.1"]),
+    "negative deviation": (
+        with_value("test_err_std", "-0.1"),
+        ["line 2 (heat, ", "test_err_std is -0.1; a standard deviation is a number from 0 on"],
+    ),
+    "infinite deviation": (with_value("test_err_std", "inf"), ["line 2 (heat, ", "test_err_std is inf"]),
+    "negative count": (with_value("n_seeds", "-1"), ["line 2 (heat, ", "n_seeds is -1"]),
     "decimal comma, quoted": (
         with_value("test_err_mean", '"0,25"'),
         ["line 2: test_err_mean is '0,25'", "decimal points"],
