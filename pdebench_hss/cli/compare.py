@@ -66,7 +66,9 @@ def _fail_on_regression(found: Comparison, tolerance: float) -> None:
 
 def _named(table: pd.DataFrame, what: str = "") -> str:
     """How many cells, and the first of them."""
-    cells = ", ".join(f"{row['task']} {row['model']}" for _, row in table.head(5).iterrows())
+    from ..plain_text import visible
+
+    cells = ", ".join(visible(f"{row['task']} {row['model']}") for _, row in table.head(5).iterrows())
     more = f" and {len(table) - 5} more" if len(table) > 5 else ""
     return f"{len(table)} cell{'s' * (len(table) > 1)}{what}: {cells}{more}"
 
