@@ -40,7 +40,7 @@ def write_board(store: Store) -> tuple[pd.DataFrame, list[Path]]:
     board = tables.leaderboard(trials, errors)
     texts = {"leaderboard.md": tables.to_markdown(board), "README.md": readme(records, store.commands())}
     frames = {"results.csv": trials, "leaderboard.csv": board}
-    if page := statistics_page(board):
+    if page := statistics_page(board, tables.solver_levels(records)):
         texts["statistics.md"] = page
     for name in published_tables():
         if paper_tables.has_rows(board, name):

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import statistics
 import time
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,6 +23,7 @@ from .trial_device import autocast, float64_device
 
 TIMING_SECONDS = 1.0
 TIMING_REPEATS = 5
+LEVEL_SAMPLES = 16  # for which all levels of a classical solver are measured
 
 
 class Predictor:
@@ -80,7 +83,7 @@ class Predictor:
         return self._constants[ndim]
 
 
-def time_prediction(predict: Predictor, inputs: np.ndarray) -> float:
+def time_prediction(predict: Callable[[np.ndarray], np.ndarray], inputs: np.ndarray) -> float:
     """Seconds for all of ``inputs``: the median of a few runs, after the caller's first one as warm-up."""
     seconds: list[float] = []
     while len(seconds) < TIMING_REPEATS and sum(seconds) < TIMING_SECONDS:
@@ -88,6 +91,19 @@ def time_prediction(predict: Predictor, inputs: np.ndarray) -> float:
         predict(inputs)
         seconds.append(time.perf_counter() - start)
     return statistics.median(seconds)
+
+
+def solve_levels(model: Any, inputs: np.ndarray) -> Iterator[tuple[int, np.ndarray, float]]:
+    """Level, solutions and seconds of each level of a classical solver, for a few of the inputs; the first run counts
+    where a second would take long."""
+    few = inputs[:LEVEL_SAMPLES]
+    for level in model.levels:
+        start = time.perf_counter()
+        solutions = np.asarray(model.solve(few, level))
+        seconds = time.perf_counter() - start
+        if seconds < TIMING_SECONDS:
+            seconds = time_prediction(partial(model.solve, level=level), few)
+        yield int(level), solutions, seconds
 
 
 def _dtype(model: Any) -> torch.dtype:

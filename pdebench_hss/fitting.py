@@ -21,7 +21,7 @@ import torch
 
 from . import blind, data, devices, machine, training
 from .budget import parse_budget
-from .evaluation import Predictor, time_prediction
+from .evaluation import Predictor, solve_levels, time_prediction
 from .exchange import NotPlain
 from .hashing import seed_from
 from .plugins import Registry, load_registry
@@ -43,6 +43,7 @@ class Fitted:
     """What is known when the model has done its part, however that ended; the fields are those of `Record`.
 
     ``prediction`` is the answer to all test inputs in physical units; None if there is none, or if another rank has it.
+    A classical solver with several levels also leaves the solutions of the first test samples on each of them.
     """
 
     status: str = OK
@@ -57,6 +58,8 @@ class Fitted:
     provenance: dict[str, Any] = field(default_factory=dict)
     curve: dict[str, np.ndarray] = field(default_factory=dict)
     prediction: np.ndarray | None = None
+    level_ms: dict[str, float] = field(default_factory=dict)
+    level_solutions: dict[str, np.ndarray] = field(default_factory=dict)
 
     def to_plain(self) -> dict[str, Any]:
         return {f.name: getattr(self, f.name) for f in fields(self)}
@@ -117,6 +120,7 @@ def _run(
     count = count_parameters(model)
     fitted.parameters = {"real": count.real, "numel": count.numel, "target": trial.params_target}
 
+    fitted.data["uses_train"] = hasattr(model, "fit") or not hasattr(model, "solve")
     if _is_closed_form(model):
         where.use_host()  # such a model is fitted, and so predicts, where its arrays are
     start = time.perf_counter()
@@ -136,6 +140,10 @@ def _run(
     if np.isfinite(prediction).all():  # else there is nothing to time
         fitted.seconds["predict"] = time_prediction(predict, samples.test_inputs)
         fitted.predict_ms = 1e3 * fitted.seconds["predict"] / len(samples.test_inputs)
+    if hasattr(model, "levels"):
+        for level, solutions, seconds in solve_levels(model, samples.test_inputs):
+            fitted.level_ms[str(level)] = 1e3 * seconds / len(solutions)
+            fitted.level_solutions[str(level)] = solutions
 
 
 def dataset_of(trial: Trial, context: Context, registry: Registry) -> tuple[data.Dataset, int, Path | None]:
@@ -275,4 +283,6 @@ _SHAPES = {
     "provenance": lambda value: isinstance(value, dict),
     "curve": _is_curve,
     "prediction": lambda value: value is None or isinstance(value, np.ndarray),
+    "level_ms": _is_table,
+    "level_solutions": lambda value: isinstance(value, dict) and all(isinstance(v, np.ndarray) for v in value.values()),
 }

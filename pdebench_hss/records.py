@@ -77,6 +77,7 @@ class Record:
     flops_step   FLOPs of one training step (forward and backward of one batch)
     seconds      build, fit, predict (all test samples, median of a few), total
     predict_ms   milliseconds per test sample
+    levels       of a classical solver: level, error and milliseconds per sample of each, on the first test samples
     peak_memory  bytes beyond what the process held before the trial
     data         content hash, sizes, and what a sample cost to generate (seconds of one core; None if imported)
     provenance   versions, source commit, hardware, threads, device, times
@@ -95,6 +96,7 @@ class Record:
     flops_step: float | None = None
     seconds: dict[str, float] = field(default_factory=dict)
     predict_ms: float | None = None
+    levels: list[dict[str, float]] = field(default_factory=list)
     peak_memory: int | None = None
     data: dict[str, Any] = field(default_factory=dict)
     provenance: dict[str, Any] = field(default_factory=dict)

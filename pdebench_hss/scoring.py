@@ -19,6 +19,7 @@ from .metrics import mean_errors, not_finite, sample_errors
 from .pictures import pictures
 from .plugins import Registry
 from .records import OK, Record
+from .task import TaskInfo
 from .training import Diverged
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ class _Scores:
 
     data: dict[str, Any]
     metrics: dict[str, float] = field(default_factory=dict)
+    levels: list[dict[str, float]] = field(default_factory=list)
     samples: dict[str, np.ndarray] = field(default_factory=dict)
 
 
@@ -85,3 +87,11 @@ def _score(trial: Trial, context: Context, registry: Registry, fitted: Fitted, s
     if (group := task.start_of(len(prediction))) is not None:
         scores.samples["test_group"] = group
     scores.samples |= pictures(task, test.inputs, test.outputs, prediction, errors["test_err"])
+    for level, solutions in fitted.level_solutions.items():
+        scores.levels.append({"level": int(level), "test_err": _mean_error(solutions, test.outputs, task)})
+        scores.levels[-1]["predict_ms"] = float(fitted.level_ms[level])
+
+
+def _mean_error(solutions: np.ndarray, outputs: np.ndarray, task: TaskInfo) -> float:
+    """Over the samples that were solved, the first ones."""
+    return mean_errors(sample_errors(solutions, outputs[: len(solutions)], task.spec.metric, task.mask))["test_err"]

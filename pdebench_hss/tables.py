@@ -84,8 +84,22 @@ def _row(record: Record) -> dict[str, Any]:
     }
 
 
+def solver_levels(records: Iterable[Record]) -> pd.DataFrame:
+    """One row for each level that a trial of a classical solver measured, named and grouped as on a leaderboard."""
+    rows = []
+    for record in records:
+        row = _row(record) if record.levels else {}
+        for level in record.levels:
+            label = f"{record.trial['model']}[level={level['level']}]"
+            measured = {"model": label, "test_err_mean": level["test_err"], "predict_ms": level["predict_ms"]}
+            rows.append({**row, **measured})
+    return pd.DataFrame(rows, columns=LEADERBOARD_COLUMNS)
+
+
 def _data_seconds(record: Record) -> float | None:
-    """What generating the training samples cost, in seconds of one core."""
+    """What generating the training samples cost, in seconds of one core; nothing, if the model uses none."""
+    if record.data.get("uses_train") is False:
+        return 0.0
     per_sample, count = record.data.get("seconds_per_sample"), record.data.get("n_train")
     return per_sample * count if per_sample is not None and count is not None else None
 

@@ -196,6 +196,7 @@ MORE: dict[str, Check] = {
     "parameters": _fields({}, **dict.fromkeys(("real", "numel", "target"), _or_null(_natural))),
     **dict.fromkeys(("spent", "seconds"), _values(_amount)),
     **dict.fromkeys(("flops_step", "predict_ms", "peak_memory"), _amount),
+    "levels": _list_of(_fields({"level": _natural, "test_err": _measure, "predict_ms": _amount})),
     "data": DATA,
     "provenance": PROVENANCE,
 }

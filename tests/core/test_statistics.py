@@ -11,9 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
+import pdebench_hss as pb
 from pdebench_hss.errors import UsageError
+from pdebench_hss.records import Store
 from pdebench_hss.statistics import average_ranks, break_even, critical_difference, indistinct, pareto
-from pdebench_hss.tables import LEADERBOARD_COLUMNS
+from pdebench_hss.tables import LEADERBOARD_COLUMNS, results
 
 # Demšar 2006, table 5(a): critical values q at 0.05 for 2 to 10 classifiers.
 DEMSAR = {2: 1.960, 3: 2.343, 4: 2.569, 5: 2.728, 6: 2.850, 7: 2.949, 8: 3.031, 9: 3.102, 10: 3.164}
@@ -191,3 +193,23 @@ def test_a_task_without_a_classical_solver_says_so():
 def test_solvers_and_unfinished_models_have_no_break_even():
     board = board_of(row("t", "net", math.nan), solver(1, 0.05, 5.0))
     assert break_even(board).empty
+
+
+def test_a_trial_of_the_classical_solver_measures_all_its_levels(tmp_path, monkeypatch):
+    monkeypatch.setenv("PDEBENCH_HSS_CACHE", str(tmp_path / "cache"))
+    pb.run(models=["coarse_solver", "linear", "mean"], tasks="poisson_1d", scale="smoke", out=tmp_path / "board")
+    records = {record.trial["model"]: record for record in Store(tmp_path / "board").current()}
+    levels = records["coarse_solver"].levels
+    errors = [level["test_err"] for level in levels]
+    assert [level["level"] for level in levels] == list(range(len(levels)))
+    assert len(levels) > 2
+    assert errors[0] < 1e-12  # level 0 made the data
+    assert errors == sorted(errors)
+    assert all(level["predict_ms"] > 0 for level in levels)
+    default = records["coarse_solver"].trial["hparams"]["level"]
+    assert errors[default] == pytest.approx(records["coarse_solver"].metrics["test_err"], rel=1e-9)
+    assert records["linear"].levels == []
+    found = results(records.values()).set_index("model")["data_seconds"]
+    assert found["coarse_solver"] == 0.0  # what uses no data is not charged for data
+    assert found["linear"] > 0
+    assert "coarse_solver[level=" in (tmp_path / "board" / "statistics.md").read_text()
