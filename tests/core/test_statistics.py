@@ -197,7 +197,7 @@ def test_solvers_and_unfinished_models_have_no_break_even():
 
 def test_a_trial_of_the_classical_solver_measures_all_its_levels(tmp_path, monkeypatch):
     monkeypatch.setenv("PDEBENCH_HSS_CACHE", str(tmp_path / "cache"))
-    pb.run(models=["coarse_solver", "linear", "mean"], tasks="poisson_1d", scale="smoke", out=tmp_path / "board")
+    pb.run(models=["coarse_solver", "linear", "mean"], tasks="poisson_1d", scale="smoke", out=str(tmp_path / "board"))
     records = {record.trial["model"]: record for record in Store(tmp_path / "board").current()}
     levels = records["coarse_solver"].levels
     errors = [level["test_err"] for level in levels]
