@@ -71,7 +71,7 @@ def _cells(block: str, root: Path, board: str, rows: str = "", columns: str = ""
         models = {i: name for i, cell in enumerate(head) if (name := cell.replace(" ", "_")) in known}
     task = ""
     for row in body:
-        task = row[0] or task
+        task = row[0].partition(" ")[0] or task  # `heat_1d (trajectory)` is heat_1d
         for number, model in models.items():
             cell = row[number].strip("*")
             if NUMBER.fullmatch(cell) and (not rows or rows in row):
