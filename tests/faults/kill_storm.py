@@ -212,6 +212,8 @@ class Storm:
             self.counts.complaints.append(f"{out}: {said[-300:]}")
         elif code and full and ("No space left" in said or "can't write" in said):
             self.counts.stopped_by_a_full_disk += 1
+        elif code == 2 and self.counts.variant == "lock" and "another run is writing" in said:
+            self.counts.refused_second_runs += 1  # the one that was started second was quicker
         elif code:
             self.counts.complaints.append(f"{out}: exit code {code}: {said[-300:]}")
 
@@ -264,7 +266,7 @@ def can_mount() -> bool:
         return done.returncode == 0
 
 
-def run(variant: str, kills: int, writing: int, seeds: int = 6, seed: int = 0) -> Counts:
+def run(variant: str, kills: int, writing: int, seeds: int, seed: int, seconds: float) -> Counts:
     # Imported here, before the forks, and not used: a thread of this process would not be in them.
     import torch._dynamo  # noqa: F401
 
@@ -278,7 +280,11 @@ def run(variant: str, kills: int, writing: int, seeds: int = 6, seed: int = 0) -
     with tempfile.TemporaryDirectory(prefix="kill-storm-") as folder:
         os.environ["PDEBENCH_HSS_CACHE"] = str(Path(folder, "cache"))
         storm = Storm(variant, seeds, seed, Path(folder))
+        limit = time.monotonic() + seconds
         while storm.counts.kills < kills or storm.counts.while_writing < writing:
+            if time.monotonic() > limit:
+                storm.counts.complaints.append(f"stopped after {seconds:g} s")
+                break
             storm.round(kills, writing)
         return storm.counts
 
@@ -290,11 +296,12 @@ def main() -> None:
     parser.add_argument("--variant", choices=VARIANTS, default="plain")
     parser.add_argument("--seeds", type=int, default=6, help="four trials each")
     parser.add_argument("--seed", type=int, default=0, help="of the moments")
+    parser.add_argument("--seconds", type=float, default=3600, help="start no further board after that")
     asked = parser.parse_args()
     if asked.variant == "disk" and not can_mount():
         sys.exit("skipped: mounting a file system needs root")
     start = time.monotonic()
-    counts = run(asked.variant, asked.kills, asked.writing, asked.seeds, asked.seed)
+    counts = run(asked.variant, asked.kills, asked.writing, asked.seeds, asked.seed, asked.seconds)
     print(json.dumps({**asdict(counts), "seconds": round(time.monotonic() - start)}, indent=1))
     sys.exit(0 if counts.clean else 1)
 
