@@ -59,7 +59,6 @@ def weights(
     case: Case, device: str, checkpoint: Path | None = None, steps: int = 12, stop_after: int = 5
 ) -> torch.Tensor:
     """After training; with a checkpoint, after stopping and starting again from new weights."""
-    train = case.train_set()
     torch.manual_seed(2)
     if checkpoint is not None:
         asked = iter([False] * (stop_after - 1) + [True])
@@ -68,13 +67,9 @@ def weights(
         except Interrupted:
             pass
         torch.manual_seed(77)  # restored from the file
-    del train
     module = train_case(case, device, steps, checkpoint=checkpoint)
-    return (
-        torch.cat([torch.view_as_real(p).flatten() if p.is_complex() else p.flatten() for p in module.parameters()])
-        .detach()
-        .cpu()
-    )
+    reals = [torch.view_as_real(p) if p.is_complex() else p for p in module.parameters()]
+    return torch.cat([p.detach().flatten().cpu() for p in reals])
 
 
 def train_case(case: Case, device: str, steps: int, **options: Any) -> torch.nn.Module:
