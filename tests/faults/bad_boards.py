@@ -50,15 +50,15 @@ def edit(path: Path, change, seal: bool = False) -> None:
     path.write_text(json.dumps(content))
 
 
-def command(*arguments: object) -> tuple[int, str]:
-    """Exit code and everything printed; an error if it takes longer than `SECONDS`."""
+def command(*arguments: object, seconds: int = SECONDS) -> tuple[int, str]:
+    """Exit code and everything printed; an error if it takes longer than that."""
 
     def too_long(*_):
-        raise AssertionError(f"{arguments} took more than {SECONDS} s")
+        raise AssertionError(f"{arguments} took more than {seconds} s")
 
     before = signal.signal(signal.SIGALRM, too_long)
     terminate = signal.getsignal(signal.SIGTERM)
-    signal.alarm(SECONDS)
+    signal.alarm(seconds)
     printed = io.StringIO()
     try:
         with warnings.catch_warnings(), contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
