@@ -15,6 +15,9 @@ from collections.abc import Callable, Iterable
 import torch
 from torch import Tensor, nn
 
+from .devices import DEFAULT_PRECISION
+from .trial_device import autocast
+
 
 def needed(device: torch.device) -> bool:
     return device.type == "cuda"
@@ -32,6 +35,7 @@ def warm_up(
     loss_of: Callable[[Tensor, Tensor], Tensor],
     sizes: Iterable[int],
     device: torch.device,
+    precision: str = DEFAULT_PRECISION,
 ) -> float:
     """Seconds that it took; 0 where it is not needed, or where the model can't be copied."""
     if not needed(device):
@@ -45,7 +49,9 @@ def warm_up(
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
         for size in sizes:
             x, y = (t[:size].to(device, copy=True) for t in (inputs, outputs))
-            loss_of(twin.train()(x), y).backward()
+            with autocast(device, precision):
+                loss = loss_of(twin.train()(x), y)
+            loss.backward()
             twin.zero_grad(set_to_none=True)
     if device.type == "cuda":
         torch.cuda.synchronize(device)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 from types import SimpleNamespace
 from typing import ClassVar
 
@@ -14,9 +15,10 @@ from test_training import NUMBERS, STEPS, make_network, make_train, same_state, 
 from torch import Tensor, nn
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
-from pdebench_hss import ModelSpec, data, training
+from pdebench_hss import ModelSpec, blind, data, training, warmup
+from pdebench_hss.blind import BlindData
 from pdebench_hss.budget import Budget
-from pdebench_hss.data import Split, TaskData
+from pdebench_hss.data import Split
 from pdebench_hss.evaluation import Predictor
 from pdebench_hss.normalization import Affine, Normalizer
 from pdebench_hss.plugins import load_registry
@@ -42,10 +44,13 @@ def run_on(monkeypatch, kind: str, model: str | ModelSpec, task: str, n: int = 6
             random.normal(size=(n, *frames, spec.out_channels, *info.grid)).astype(np.float32),
         )
 
-    samples = TaskData(info, split(), split(), "0")
-    monkeypatch.setattr(data, "load", lambda *_: samples)
+    train, test = split(), split()
+    header = SimpleNamespace(sha256="0", path=Path("x"), seconds_per_sample=None)
+    monkeypatch.setattr(blind, "load", lambda *_, **__: BlindData(info, train, test.inputs, "0"))
+    monkeypatch.setattr(data, "verify", lambda *_: header)
+    monkeypatch.setattr(data, "read_split", lambda *_: test)
     chosen = model if isinstance(model, ModelSpec) else REGISTRY.model(model).spec
-    registry = SimpleNamespace(model=lambda _: SimpleNamespace(spec=chosen), task=lambda _: SimpleNamespace(spec=spec))
+    registry = SimpleNamespace(model=lambda _: SimpleNamespace(spec=chosen), task=REGISTRY.task)
     trial = Trial(
         model=chosen.name, model_label=chosen.name, model_version="1", model_origin="x 1", task=task, task_label=task,
         hparams=chosen.hparams_for(info), optimizer={"batch": 4, "lr": 1e-3, "lr_min": 1e-5, "weight_decay": 0.0},
@@ -331,7 +336,8 @@ def test_data_that_do_not_fit_stay_on_the_host_and_batches_are_sent_from_pinned_
             run = train(module, GPU, pairs=pairs)
         assert run.curve == expected.curve
         assert fake.pinned == (2 * STEPS if on_host else 0)
-        assert fake.uploads == (2 * STEPS if on_host else 2 + math.ceil(STEPS / 2))
+        warm_up = 2 * len(warmup.batch_sizes(len(pairs), NUMBERS.batch))  # each size of batch once, before the clock
+        assert fake.uploads == (warm_up + 2 * STEPS if on_host else 2 + math.ceil(STEPS / 2))
 
 
 @pytest.mark.parametrize("rollout", [False, True])
