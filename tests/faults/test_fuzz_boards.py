@@ -151,7 +151,7 @@ def _change(files, a, b, remove):
     path = texts[a % len(texts)]
     try:
         content = json.loads(path.read_bytes())
-    except ValueError:
+    except (ValueError, RecursionError):
         return
     places = list(_places(content))
     if not places:
