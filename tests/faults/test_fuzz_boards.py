@@ -133,7 +133,7 @@ def enlarge(files, a, b):
 
 def copy_under_another_name(files, a, b):
     source = files[a % len(files)]
-    shutil.copy(source, source.with_name(f"{b % 16**6:024x}{source.suffix}"))
+    source.with_name(f"{b % 16**6:024x}{source.suffix}").write_bytes(source.read_bytes())
 
 
 def change_a_value(files, a, b):
@@ -151,7 +151,7 @@ def _change(files, a, b, remove):
     path = texts[a % len(texts)]
     try:
         content = json.loads(path.read_bytes())
-    except ValueError:
+    except (ValueError, RecursionError):
         return
     places = list(_places(content))
     if not places:

@@ -155,7 +155,7 @@ def test_a_corrupt_record_is_reported_and_run_again(cli, toys, tmp_path):
     victim.write_text(victim.read_text()[:100])
     again = cli(*arguments)
     assert again.code == 0
-    assert f"record {victim.name} in board can't be read" in again.err
+    assert f"record {victim.name} in board can't be used" in again.err
     assert "1 to run, 1 cached" in again.out
     pd.testing.assert_frame_equal(metrics(tmp_path / "board"), before, check_exact=True)
 
