@@ -220,7 +220,8 @@ def assert_supported(after: pd.DataFrame, before: pd.DataFrame, schema: int) -> 
     columns = [*ERRORS, *IN_KEY] if schema == 1 else list(before.columns)
     for key, row in shown.iterrows():
         for column in columns:
-            assert same(row[column], before.loc[key, column]), (key, column, row[column], before.loc[key, column])
+            absent = schema == 1 and column in ERRORS and row[column] == ""  # a missing number is no wrong one
+            assert absent or same(row[column], before.loc[key, column]), (key, column, row[column])
 
 
 def same(a: str, b: str) -> bool:

@@ -12,6 +12,7 @@ import time
 
 import pandas as pd
 import pytest
+from bad_boards import edit
 
 pytestmark = pytest.mark.timeout(240)
 
@@ -168,9 +169,7 @@ def test_a_record_counts_only_for_the_data_it_was_made_with(cli, toys, tmp_path)
         for path in sorted((tmp_path / "board" / "records").glob("*.json"))
         if json.loads(path.read_text())["trial"]["model"] == "mean"
     )
-    content = json.loads(record.read_text())
-    content["data"]["sha256"] = "0" * 64
-    record.write_text(json.dumps(content))
+    edit(record, lambda content: content["data"].update(sha256="0" * 64), seal=True)
     again = cli(*arguments)
     assert "1 trials were run on data that have changed since" in again.err
     assert json.loads(record.read_text())["data"]["sha256"] != "0" * 64
