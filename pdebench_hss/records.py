@@ -201,6 +201,7 @@ class Store:
         trial that ended well. Raises `BadFile` if it can't be believed."""
         if not KEY.fullmatch(key):
             raise Invalid("its name is not a key")
+        names = names and validation.with_partners(names)
         content = validation.parse_json(read_plain(self.records_dir / f"{key}.json", validation.LARGEST_RECORD))
         fields, sha256 = validation.check_record(content, key, FIELDS)
         record = Record(**fields)

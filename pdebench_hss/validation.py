@@ -310,6 +310,17 @@ def check_errors(fields: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) ->
             raise Invalid(f"{name} is {stated!r}, and the mean of the errors behind it {mean!r}")
 
 
+# Arrays that make sense together only: who asks for one of them is answered after a look at all.
+PARTNERS = (
+    ("curve_steps", "curve_losses"),
+    ("picture_index", "picture_input", "picture_truth", "picture_error"),
+)
+
+
+def with_partners(names: Collection[str]) -> set[str]:
+    return {*names, *(name for group in PARTNERS if not set(names).isdisjoint(group) for name in group)}
+
+
 def check_drawn(arrays: Mapping[str, np.ndarray]) -> None:
     """Learning curves and pictures have shapes that can be drawn."""
     from .pictures import SIDE

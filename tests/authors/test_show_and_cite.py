@@ -30,7 +30,7 @@ def test_a_model_is_shown_with_settings_reasons_citation_and_origin(cli):
     rows = json.loads(shown)
     told = facts(shown)
     assert told["size knob"] == "width"
-    assert told["version"] == "1"
+    assert told["version"] == "2"
     assert re.fullmatch(r"pdebench-hss \S+ \(entry point green_learning\)", told["from"])
     assert told["cite"].startswith("Boulle, Earls, Townsend: Data-driven discovery of Green's functions")
     paper = [row["value"] for row in rows if row["what"] == "at paper"]

@@ -73,7 +73,8 @@ def test_the_interval_goes_by_start_where_samples_share_one(tmp_path):
         store = Store(tmp_path / name)
         store.prepare()
         record = make_record("net", error=0.15)
-        store.put(dataclasses.replace(record, samples={"error_test_err": np.repeat([0.1, 0.2], 6), **arrays}))
+        samples = {"error_test_err": np.repeat([0.1, 0.2], 6), **arrays}
+        store.put(dataclasses.replace(record, samples=samples, data={**record.data, "n_test": 12}))
         board, _ = write_board(store)
         (shown,) = page_data([read_board(store, name)])["summary"]["rows"]
         intervals[name] = (board["err_low"].item(), board["err_high"].item())
