@@ -271,8 +271,8 @@ def fit(
         if stored is not None and checkpoints.restore(checkpoint, stored, module, adamw, device):
             state = Run(Spent(**stored["spent"]), Curve(**stored["curve"]))
     total = budget.steps(len(train), order.batch, flops_step)
-    sizes = warmup.batch_sizes(len(train), order.batch, ranks.size)
-    warmup.warm_up(module, inputs, outputs, loss_of, sizes, device, precision)
+    shapes = warmup.batch_sizes(len(train), order.batch, ranks.size)
+    warmup.warm_up(module, inputs, outputs, loss_of, shapes, device, precision)
     spent, shared, pace = state.spent, ranks.wrap(module.train()), Pace(device)
 
     def loss_and_gradients(x: Tensor, y: Tensor, weight: float) -> Tensor:
