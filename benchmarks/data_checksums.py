@@ -13,7 +13,7 @@ that CPU time is all the time there is; the best of many turns counts.
 
     python benchmarks/data_checksums.py [--megabytes 1 16 64] [--repeats 25] [--chunks 16 256 1024 4096]
 
-Ends with an error if checksums make a trial of a single epoch more than 10 % longer.
+The goal: reading a dataset takes at most 10 % longer with checksums. It is missed, and the command ends with an error.
 """
 
 from __future__ import annotations
@@ -115,20 +115,21 @@ def best(
 
 
 def compare_layouts(megabytes: int, repeats: int) -> tuple[list[list[Any]], float]:
-    """Rows of the table, and what checksums add to a trial of one epoch."""
-    dataset, rows, extra = make_dataset(megabytes), [], {}
+    """Rows of the table, and by how much checksums make reading longer."""
+    dataset, rows, extra, share = make_dataset(megabytes), [], {}, {}
     with tempfile.TemporaryDirectory() as folder:
         files = write_layouts(dataset, Path(folder))
         for action in (read, prepare, trial):
             seconds = best(action, dataset, files, repeats)
             extra[action] = seconds["checksums"] - seconds["contiguous"]
-            percent = 100 * extra[action] / seconds["contiguous"]
-            rows.append([f"{megabytes} MB", action.__name__, *(1e3 * seconds[k] for k in LAYOUTS), percent])
+            share[action] = extra[action] / seconds["contiguous"]
+            milliseconds = [1e3 * seconds[k] for k in LAYOUTS]
+            rows.append([f"{megabytes} MB", action.__name__, *milliseconds, 100 * share[action]])
         old = {"contiguous": files["contiguous"]}
         trained, hashed = (best(action, dataset, old, 2)["contiguous"] for action in (epoch, sha256))
         rows.append([f"{megabytes} MB", "epoch", 1e3 * trained, None, None, 100 * extra[read] / trained])
         rows.append([f"{megabytes} MB", "hash", 1e3 * hashed])
-    return rows, extra[read] / trained
+    return rows, share[read]
 
 
 def compare_chunks(sizes: list[int], repeats: int) -> list[list[Any]]:
@@ -172,9 +173,7 @@ def main() -> None:
         rows, worst = rows + more_rows, max(worst, more)
     print(tabulate(rows, ["data", "", *LAYOUTS, "more [%]"], floatfmt=".1f"))
     if worst > LIMIT:
-        sys.exit(
-            f"a trial of one epoch takes {100 * worst:.0f} % longer with checksums; the limit is {100 * LIMIT:.0f} %"
-        )
+        sys.exit(f"missed: reading takes {100 * worst:.0f} % longer with checksums; the goal is {100 * LIMIT:.0f} %")
 
 
 if __name__ == "__main__":
