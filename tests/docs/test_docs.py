@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-RUNNER = ROOT / "tests" / "authors" / "run_documents.py"
+RUNNER = ROOT / "tests" / "support" / "run_documents.py"
 PATTERNS = ("README.md", "CONTRIBUTING.md", "docs/**/*.md", "examples/**/README.md", "examples/*.py")
 
 WRONG = {
