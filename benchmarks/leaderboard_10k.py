@@ -23,7 +23,8 @@ from tabulate import tabulate
 
 from pdebench_hss.boards import frames
 from pdebench_hss.boards.writing import write_board
-from pdebench_hss.trials.records import Record, Store
+from pdebench_hss.trials.record import Record
+from pdebench_hss.trials.store import Store
 from pdebench_hss.trials.trial import Trial, provenance
 
 LIMIT_SECONDS = 5.0

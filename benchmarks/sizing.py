@@ -25,7 +25,7 @@ from pdebench_hss.data.cache import Dataset, _sample_bytes
 from pdebench_hss.runs.config import RunConfig
 from pdebench_hss.runs.estimates import step_flops
 from pdebench_hss.runs.plan import SKIP, Cell, make_plan
-from pdebench_hss.trials.records import Store
+from pdebench_hss.trials.store import Store
 
 MODELS = "deeponet,factformer,fno,green_learning,neural_hss,resnet"
 OTHERS = {"poisson_1d", "poisson_3d"}  # in its figures and not in its tables

@@ -20,7 +20,7 @@ import numpy as np
 import pandas as pd
 
 from ..base.errors import UsageError
-from ..trials.records import DIVERGED, FAILED, OK, OUT_OF_MEMORY, TIMEOUT
+from ..trials.record import DIVERGED, FAILED, OK, OUT_OF_MEMORY, TIMEOUT
 from .frames import GROUP, seed_errors
 from .intervals import Errors
 from .reading import BoardFile

@@ -23,7 +23,7 @@ import pandas as pd
 from ..base.devices import DEFAULT_PRECISION, label
 from ..base.plain_text import code, markdown
 from ..training.metrics import mean_of
-from ..trials.records import DIVERGED, OK, Record
+from ..trials.record import DIVERGED, OK, Record
 from .intervals import Errors, error_interval
 
 # Columns as in the documentation; what a reader needs to tell rows apart comes first.

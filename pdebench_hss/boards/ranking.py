@@ -30,7 +30,7 @@ import numpy as np
 import pandas as pd
 
 from ..base.errors import UsageError
-from ..trials.records import OK
+from ..trials.record import OK
 from .frames import GROUP
 
 COSTS = ("fit_seconds", "predict_ms", "params_real", "flops_step", "fit_flops", "peak_memory_mb")

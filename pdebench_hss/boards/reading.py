@@ -20,7 +20,8 @@ import pandas as pd
 
 from ..base.errors import UsageError
 from ..base.plain_text import csv_text
-from ..trials.records import OK, STATUSES, Store
+from ..trials.record import OK, STATUSES
+from ..trials.store import Store
 from .frames import GROUP, LEADERBOARD_COLUMNS, RESULTS_COLUMNS, leaderboard
 from .writing import read_records, sorted_results
 

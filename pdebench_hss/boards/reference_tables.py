@@ -18,7 +18,7 @@ from typing import Any
 import pandas as pd
 
 from ..base.plain_text import latex, markdown
-from ..trials.records import OK
+from ..trials.record import OK
 from .frames import GROUP, group_line, human_count
 from .published import PublishedCell, model_titles, published, published_tables
 

@@ -24,7 +24,8 @@ from ..base.devices import DEFAULT_PRECISION, label
 from ..base.errors import StoreError
 from ..base.files import replacing, write_text
 from ..base.plain_text import code, markdown, visible, write_csv
-from ..trials.records import OK, Record, Store
+from ..trials.record import OK, Record
+from ..trials.store import Store
 from . import frames as tables
 from . import reference_tables
 from .intervals import by_start

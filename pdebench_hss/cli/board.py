@@ -45,7 +45,7 @@ def _board(source: Path) -> pd.DataFrame:
     from ..base.errors import UsageError
     from ..boards.reading import read_board
     from ..boards.writing import write_board
-    from ..trials.records import Store
+    from ..trials.store import Store
 
     if source.is_file():
         return read_board(source).summary

@@ -11,7 +11,7 @@ from ..base.errors import UsageError
 from ..contract.citations import SOFTWARE, bibliography
 from ..contract.registry import Registry, load_registry
 from ..contract.selection import choose_any
-from ..trials.records import Store
+from ..trials.store import Store
 from .output import PluginOption
 
 LATEST = Path("leaderboards/latest")

@@ -24,7 +24,7 @@ from ..data.hdf5 import Header
 from ..runs.config import RunConfig
 from ..runs.plan import CACHED, KEEP, RETRY, RUN, SKIP, Plan
 from ..runs.runner import Outcome, Reporter
-from ..trials.records import OK, Record
+from ..trials.record import OK, Record
 from ..trials.trial import Trial
 
 console = Console(highlight=False, soft_wrap=True)

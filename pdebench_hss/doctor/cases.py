@@ -22,7 +22,8 @@ from ..runs.plan import Cell, make_plan
 from ..training.loop import Optimizer, TrainSet
 from ..training.normalization import Affine, Normalizer
 from ..trials import warm
-from ..trials.records import Record, Store
+from ..trials.record import Record
+from ..trials.store import Store
 from ..trials.trial import Context, run_trial
 
 SCALE = "smoke"

@@ -14,7 +14,7 @@ import torch
 
 from ..contract.budget import Budget
 from ..training.loop import Interrupted, fit
-from ..trials.records import OK as RECORD_OK
+from ..trials.record import OK as RECORD_OK
 from . import accelerator
 from .cases import NUMBERS, Case, each_model, run, trained_trials
 from .outcome import fail, ok, skip, warn

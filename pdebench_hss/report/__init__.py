@@ -8,7 +8,7 @@ from typing import Any
 
 from ..base.errors import UsageError
 from ..base.files import write_text
-from ..trials.records import Store
+from ..trials.store import Store
 from .gallery import gallery
 from .page import render
 from .page_data import page_data, read_board

@@ -28,7 +28,8 @@ from ..boards.intervals import by_start
 from ..boards.published import model_titles, published_tables
 from ..boards.reference_tables import CELL, has_rows, paper_table
 from ..boards.writing import sorted_results
-from ..trials.records import Record, Store
+from ..trials.record import Record
+from ..trials.store import Store
 
 CURVE_POINTS = 40
 QUANTILES = np.linspace(0, 1, 21)

@@ -21,7 +21,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-from ..trials.records import Store
+from ..trials.store import Store
 from .packing import pack
 from .page import render
 from .page_data import page_data, read_board, trial_id

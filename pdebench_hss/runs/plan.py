@@ -17,7 +17,8 @@ from ..contract.task import TaskInfo, TaskSpec
 from ..data.cache import Dataset, find_source
 from ..data.sources import HashProgress, Source
 from ..training import counting
-from ..trials.records import SETTLED, SKIPPED, Record, Store, missing
+from ..trials.record import SETTLED, SKIPPED, Record, missing
+from ..trials.store import Store
 from ..trials.trial import Trial
 from .config import RunConfig
 

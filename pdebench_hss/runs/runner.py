@@ -23,7 +23,8 @@ from ..contract.registry import Registry, load_reference, load_registry
 from ..contract.resources import Resources, needs
 from ..data import cache
 from ..data.hdf5 import Header
-from ..trials.records import FAILED, OK, SKIPPED, Record, Store
+from ..trials.record import FAILED, OK, SKIPPED, Record
+from ..trials.store import Store
 from ..trials.trial import Context, Trial, ended_without_record
 from .config import RunConfig, available_cores
 from .executors import Executor, ExecutorLost, Work

@@ -29,7 +29,7 @@ from ..contract.study import Study
 from ..runs.config import RunConfig, make_config
 from ..runs.plan import Plan, make_plan
 from ..runs.runner import Reporter, Run
-from ..trials.records import OK, Record
+from ..trials.record import OK, Record
 
 # What identifies a point of the figure, besides the study's own columns. Seeds and draws of the data are averaged over.
 POINT = ["task", "model", "scale", "budget", "n_train", "device"]

@@ -32,7 +32,7 @@ from ..training.parameters import count_fitted, count_parameters
 from ..training.peers import ALONE, ProcessGroup, Ranks, refusal
 from ..training.trial_device import TrialDevice
 from ..workers.exchange import NotPlain
-from .records import DIVERGED, FAILED, OK, OUT_OF_MEMORY
+from .record import DIVERGED, FAILED, OK, OUT_OF_MEMORY
 
 if TYPE_CHECKING:
     from .trial import Context, Trial

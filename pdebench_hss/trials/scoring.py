@@ -20,7 +20,7 @@ from ..training.loop import Diverged
 from ..training.metrics import mean_errors, not_finite, sample_errors
 from .fitting import Fitted, dataset_of, ending
 from .pictures import pictures
-from .records import OK, Record
+from .record import OK, Record
 
 if TYPE_CHECKING:
     from .trial import Context, Trial

@@ -24,7 +24,7 @@ from ..training.loop import Emit
 from ..workers import exchange
 from . import fitting, scoring
 from .fitting import Fitted, ended_facts, provenance
-from .records import Record
+from .record import Record
 from .validation import trial_key
 
 

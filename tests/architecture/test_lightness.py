@@ -64,7 +64,7 @@ def test_the_check_would_notice(tmp_path):
 
 @pytest.mark.parametrize(
     "module",
-    ["pdebench_hss", "pdebench_hss.contract.registry", "pdebench_hss.runs.config", "pdebench_hss.trials.records"],
+    ["pdebench_hss", "pdebench_hss.contract.registry", "pdebench_hss.runs.config", "pdebench_hss.trials.store"],
 )
 def test_importing_the_package_imports_neither(module):
     program = f"import sys, {module}; print([m for m in ('torch', 'scipy') if m in sys.modules])"

@@ -9,7 +9,8 @@ import pytest
 
 from pdebench_hss.contract.citations import bibliography, entries, in_words
 from pdebench_hss.contract.registry import load_registry
-from pdebench_hss.trials.records import Record, Store
+from pdebench_hss.trials.record import Record
+from pdebench_hss.trials.store import Store
 from pdebench_hss.trials.validation import trial_key
 
 HE = """@inproceedings{he2016deep,

@@ -24,7 +24,7 @@ from pdebench_hss.boards.reading import read_board
 from pdebench_hss.boards.verdicts import benjamini_hochberg
 from pdebench_hss.boards.writing import write_board
 from pdebench_hss.cli import main
-from pdebench_hss.trials.records import Store
+from pdebench_hss.trials.store import Store
 from pdebench_hss.trials.trial import Trial
 
 TASKS, MODELS, SEEDS, SAMPLES = ("heat", "wave"), ("fno", "net"), 3, 32

@@ -24,7 +24,8 @@ from pdebench_hss.boards.frames import (
     to_markdown,
 )
 from pdebench_hss.boards.writing import write_board
-from pdebench_hss.trials.records import Record, Store, missing
+from pdebench_hss.trials.record import Record, missing
+from pdebench_hss.trials.store import Store
 
 DOCUMENTED = [
     *("task", "equation", "model", "scale", "budget", "n_train", "metric", "params_real", "params_numel"),

@@ -15,7 +15,7 @@ import pdebench_hss as pb
 from pdebench_hss.base.errors import UsageError
 from pdebench_hss.boards.frames import LEADERBOARD_COLUMNS, results
 from pdebench_hss.boards.ranking import average_ranks, break_even, critical_difference, indistinct, pareto
-from pdebench_hss.trials.records import Store
+from pdebench_hss.trials.store import Store
 
 # Demšar 2006, table 5(a): critical values q at 0.05 for 2 to 10 classifiers.
 DEMSAR = {2: 1.960, 3: 2.343, 4: 2.569, 5: 2.728, 6: 2.850, 7: 2.949, 8: 3.031, 9: 3.102, 10: 3.164}

@@ -15,7 +15,7 @@ from pdebench_hss.boards.frames import leaderboard, results
 from pdebench_hss.boards.writing import readme, write_board
 from pdebench_hss.report.page_data import page_data, read_board
 from pdebench_hss.runs.config import make_config
-from pdebench_hss.trials.records import Store
+from pdebench_hss.trials.store import Store
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ import pytest
 from bad_boards import as_schema_1, command, edit, is_calm, make_board
 
 from pdebench_hss.boards.reading import read_board
-from pdebench_hss.trials.records import Store
+from pdebench_hss.trials.store import Store
 
 TROUBLE = '=HYPERLINK("http://x","y")<img src=x onerror=alert(1)>|\x1b[31m\u202e'
 

@@ -18,7 +18,7 @@ import pdebench_hss as pb
 from pdebench_hss.base.errors import PdebenchError
 from pdebench_hss.runs.config import RunConfig
 from pdebench_hss.runs.runner import Run
-from pdebench_hss.trials.records import Store
+from pdebench_hss.trials.store import Store
 
 ray = pytest.importorskip("ray")
 pytestmark = [pytest.mark.timeout(240), pytest.mark.early]

@@ -88,7 +88,7 @@ def test_the_largest_built_in_picture_takes_less_than_a_megabyte_on_disk():
 def toy_trial(toys, tmp_path):
     from pdebench_hss.runs.config import load_config
     from pdebench_hss.runs.plan import make_plan
-    from pdebench_hss.trials.records import Store
+    from pdebench_hss.trials.store import Store
 
     flags = {"models": "toy_conv", "tasks": "toy", "scale": "smoke", "plugins": [toys], "device": "cpu"}
     registry = load_registry((toys,))

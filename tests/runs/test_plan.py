@@ -17,7 +17,8 @@ from pdebench_hss.runs import plan as planner
 from pdebench_hss.runs.config import make_config
 from pdebench_hss.runs.plan import CACHED, RETRY, RUN, SKIP, Plan, make_plan
 from pdebench_hss.training import counting
-from pdebench_hss.trials.records import STATUSES, Record, Store
+from pdebench_hss.trials.record import STATUSES, Record
+from pdebench_hss.trials.store import Store
 from pdebench_hss.trials.trial import Trial
 
 

@@ -18,7 +18,7 @@ from pdebench_hss.contract.study import Sweep, make_study
 from pdebench_hss.runs.estimates import RATE, STEP, TRIAL, estimate, step_flops
 from pdebench_hss.runs.plan import make_plan
 from pdebench_hss.studies.study_run import StudyRun, experiments, with_models, write_study
-from pdebench_hss.trials.records import Store
+from pdebench_hss.trials.store import Store
 
 REGISTRY = load_registry()
 BUILT_IN = [

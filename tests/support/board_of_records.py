@@ -7,7 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
-from pdebench_hss.trials.records import Record, Store
+from pdebench_hss.trials.record import Record
+from pdebench_hss.trials.store import Store
 from pdebench_hss.trials.trial import Trial
 
 TRIAL = Trial(

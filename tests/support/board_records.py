@@ -6,7 +6,7 @@ import dataclasses
 
 import numpy as np
 
-from pdebench_hss.trials.records import Record
+from pdebench_hss.trials.record import Record
 from pdebench_hss.trials.trial import Trial
 
 TRIAL = Trial(

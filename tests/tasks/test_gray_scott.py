@@ -19,7 +19,7 @@ from scipy.integrate import solve_ivp
 import pdebench_hss as pb
 from pdebench_hss.contract.registry import load_registry
 from pdebench_hss.data.cache import Dataset, sample_seeds
-from pdebench_hss.trials.records import Store
+from pdebench_hss.trials.store import Store
 
 PAIRS = np.array(list(PATTERNS.values()))
 FEED, KILL = PAIRS.T

@@ -18,7 +18,8 @@ from pdebench_hss.runs.config import RunConfig
 from pdebench_hss.runs.executors.endings import Gang
 from pdebench_hss.runs.runner import Run
 from pdebench_hss.training.peers import ProcessGroup, refusal
-from pdebench_hss.trials.records import Record, Store
+from pdebench_hss.trials.record import Record
+from pdebench_hss.trials.store import Store
 
 pytestmark = pytest.mark.timeout(240)
 

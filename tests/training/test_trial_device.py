@@ -21,7 +21,7 @@ from pdebench_hss.boards.frames import group_line, leaderboard, results
 from pdebench_hss.contract.budget import Budget
 from pdebench_hss.training import graphs, trial_device
 from pdebench_hss.training.peers import PartnerLost, ProcessGroup, is_lost_partner
-from pdebench_hss.trials.records import Record
+from pdebench_hss.trials.record import Record
 
 CPU = torch.device("cpu")
 

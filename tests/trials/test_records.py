@@ -11,7 +11,8 @@ import pytest
 
 from pdebench_hss.base import files
 from pdebench_hss.base.errors import StoreError
-from pdebench_hss.trials.records import STATUSES, Record, RecordWarning, Store
+from pdebench_hss.trials.record import STATUSES, Record
+from pdebench_hss.trials.store import RecordWarning, Store
 from pdebench_hss.trials.trial import Trial
 
 TRIAL = Trial(

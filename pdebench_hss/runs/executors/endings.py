@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from ...training.peers import PartnerLost
-from ...trials.records import FAILED, OK, OUT_OF_MEMORY, TIMEOUT, Record
+from ...trials.record import FAILED, OK, OUT_OF_MEMORY, TIMEOUT, Record
 from ...trials.trial import Trial, ended_without_record
 from ...workers.pool import Event
 from .halves import record_from

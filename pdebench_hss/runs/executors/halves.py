@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ...trials.records import Record
+from ...trials.record import Record
 from ...workers.worker import Job
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from typing import Any
 from ...base.files import write_text
 from ...contract.registry import Registry
 from ...contract.resources import Resources
-from ...trials.records import FAILED, OK, OUT_OF_MEMORY, Record
+from ...trials.record import FAILED, OK, OUT_OF_MEMORY, Record
 from ...trials.trial import ended_without_record
 from ...workers.pool import GRACE
 from ..config import RunConfig

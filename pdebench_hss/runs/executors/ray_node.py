@@ -25,7 +25,7 @@ from ...workers.worker import Job
 from .halves import is_progress, job, record_from
 
 if TYPE_CHECKING:
-    from ...trials.records import Record
+    from ...trials.record import Record
     from ...trials.trial import Context
 
 PRELOAD = ("pdebench_hss.trials.warm",)

@@ -1,6 +1,4 @@
-"""Records: what became of each trial, and the directory that holds them.
-
-A store is a directory:
+"""The store: the directory that holds records.
 
     records/<key>.json     one per trial, written whole the moment the trial ends
     records/<key>.npz      beside it: per-sample test errors, the learning curve, three pictures
@@ -10,7 +8,7 @@ A store is a directory:
     checkpoints/, logs/    work in progress
     *.csv, *.md            tables, derived from the above at any time
 
-Every field of a record is documented in `Record`. What is read here may come from anybody: it is validated on the way
+What is read here may come from anybody: it is validated on the way
 in, and what can't be believed counts as missing, with a warning that names it.
 """
 
@@ -18,12 +16,9 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-import json
-import math
 import os
 import warnings
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -41,19 +36,14 @@ from ..training.metrics import not_finite
 from . import validation
 from .array_files import LARGEST, read_arrays, write_arrays
 from .plan_file import PlanFile
+from .record import FIELDS, Record, missing
 from .validation import DIVERGED, KEY, OK, SKIPPED, Invalid, Newer
-from .validation import FAILED as FAILED
-from .validation import OUT_OF_MEMORY as OUT_OF_MEMORY
-from .validation import STATUSES as STATUSES
-from .validation import TIMEOUT as TIMEOUT
 
 if TYPE_CHECKING:
     import numpy as np
 
     from .trial import Trial
 
-# What another run would only repeat. The other endings may be the machine's fault, and are tried again.
-SETTLED = (OK, SKIPPED, DIVERGED)
 SUFFIXES = (".json", ".npz")
 PENDING = ".new.npz"  # arrays whose record may not be written yet
 # A record is replaced only by one that is worth as much: a forced run that fails, or diverges, does not take an error
@@ -63,70 +53,6 @@ WORTH = {OK: 2, SKIPPED: 1, DIVERGED: 1}
 
 class RecordWarning(UserWarning):
     """A record, or part of a plan, that can't be used."""
-
-
-@dataclass(frozen=True)
-class Record:
-    """What became of a trial.
-
-    trial        the trial itself, as plain values (everything its key is made of)
-    status       one of `STATUSES`; ``reason`` says why where it is not ok
-    metrics      test errors by name, means over test samples; ``test_err`` is the task's own metric
-    parameters   ``real`` (complex = 2), ``numel``, and ``target`` where sizes were matched
-    spent        steps, samples, seconds and flops of training
-    flops_step   FLOPs of one training step (forward and backward of one batch)
-    seconds      build, fit, predict (all test samples, median of a few), total
-    predict_ms   milliseconds per test sample
-    levels       of a classical solver: level, error and milliseconds per sample of each, on the first test samples
-    peak_memory  bytes beyond what the process held before the trial
-    data         content hash, sizes, and what a sample cost to generate (seconds of one core; None if imported)
-    provenance   versions, source commit, hardware, threads, device, times
-    samples      arrays: ``error_<metric>`` per test sample, ``test_group`` (which start each belongs to; only where
-                 several share one), ``curve_steps``, ``curve_losses``, and ``picture_*`` of the best, median and worst
-                 test sample (see `pictures`)
-    """
-
-    key: str
-    trial: dict[str, Any]
-    status: str
-    reason: str = ""
-    metrics: dict[str, float] = field(default_factory=dict)
-    parameters: dict[str, Any] = field(default_factory=dict)
-    spent: dict[str, float] = field(default_factory=dict)
-    flops_step: float | None = None
-    seconds: dict[str, float] = field(default_factory=dict)
-    predict_ms: float | None = None
-    levels: list[dict[str, float]] = field(default_factory=list)
-    peak_memory: int | None = None
-    data: dict[str, Any] = field(default_factory=dict)
-    provenance: dict[str, Any] = field(default_factory=dict)
-    samples: dict[str, np.ndarray] = field(default_factory=dict, repr=False, compare=False)
-
-    def to_json(self, arrays: str = "") -> str:
-        """The record as a file; ``arrays`` is the hash of the file of its arrays, empty if it has none."""
-        content = {f.name: getattr(self, f.name) for f in dataclasses.fields(self) if f.name != "samples"}
-        return json.dumps(validation.sealed(_plain(content), arrays), indent=1, allow_nan=False) + "\n"
-
-    @classmethod
-    def from_json(cls, text: str | bytes, key: str = "") -> Record:
-        """A record from its file, validated (see `validation`) but for its arrays."""
-        content = validation.parse_json(text.encode() if isinstance(text, str) else text)
-        fields, _ = validation.check_record(content, key or str(content.get("key")), FIELDS)
-        return cls(**fields)
-
-
-FIELDS = tuple(f.name for f in dataclasses.fields(Record) if f.name != "samples")
-
-
-def _plain(value: Any) -> Any:
-    """JSON has no NaN or infinity: they become null."""
-    if isinstance(value, dict):
-        return {k: _plain(v) for k, v in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(v) for v in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value
 
 
 class Store:
@@ -383,10 +309,6 @@ class Store:
             if place not in chosen or _ended(chosen[place][0]) <= _ended(record):
                 chosen[place] = record, arrays
         yield from chosen.values()
-
-
-def missing(key: str, trial: Mapping[str, Any], reason: str = "not run yet") -> Record:
-    return Record(key, dict(trial), "missing", reason)
 
 
 def _ended(record: Record) -> float:
