@@ -38,8 +38,8 @@ def restrict(fields: np.ndarray, grid: Sequence[int]) -> np.ndarray:
     fine = fields.shape[-len(grid) :]
     if any(n % m for n, m in zip(fine, grid)):
         raise ValueError(f"the grid {tuple(grid)} is not nested in {fine}: each size must divide the finer one")
-    steps = tuple(slice(None, None, n // m) for n, m in zip(fine, grid))
-    return np.ascontiguousarray(fields[(..., *steps)])
+    steps = (Ellipsis, *(slice(None, None, n // m) for n, m in zip(fine, grid)))
+    return np.ascontiguousarray(fields[steps])
 
 
 def coarse_shape(size: Scale, level: int) -> tuple[int, ...]:
