@@ -25,6 +25,7 @@ from torch import Tensor, nn
 from ..base.devices import DEFAULT_PRECISION
 from ..base.hashing import seed_from
 from ..contract.budget import Budget, Spent
+from ..contract.optimizer import Optimizer
 from ..contract.task import TaskInfo
 from . import checkpoints, flops, warmup
 from .graphs import make_step
@@ -35,9 +36,6 @@ from .trial_device import CPU, autocast, free_memory, kept_random_state, synchro
 if TYPE_CHECKING:
     from ..data.blind import BlindData
     from ..data.cache import TaskData
-
-# Raise it when a change to this loop, or to evaluation, can change a result: it is part of every trial's key.
-PROTOCOL = 1
 
 BETAS = (0.9, 0.99)
 CLIP_NORM = 1.0
@@ -70,16 +68,6 @@ class TrainSet:
 
     def __len__(self) -> int:
         return len(self.inputs)
-
-
-@dataclass(frozen=True)
-class Optimizer:
-    """AdamW's numbers and the batch."""
-
-    batch: int
-    lr: float
-    lr_min: float
-    weight_decay: float
 
 
 @dataclass

@@ -15,6 +15,7 @@ from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from pdebench_hss import Recipe, Scale, TaskSpec
 from pdebench_hss.contract.budget import Budget
+from pdebench_hss.contract.optimizer import Optimizer
 from pdebench_hss.training import loop
 from pdebench_hss.training.loop import (
     CURVE_POINTS,
@@ -22,7 +23,6 @@ from pdebench_hss.training.loop import (
     Curve,
     Diverged,
     Interrupted,
-    Optimizer,
     Run,
     TrainSet,
     fit,
