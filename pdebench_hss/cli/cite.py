@@ -9,6 +9,7 @@ import typer
 
 from ..citations import SOFTWARE, bibliography
 from ..errors import UsageError
+from ..plain_text import visible
 from ..plugins import Registry, load_registry
 from ..records import Store
 from ..selection import choose_any
@@ -34,7 +35,8 @@ def cite(
         models, tasks = _used(Path(words[0]))
     else:
         models, tasks = choose_any(words, registry.models, registry.tasks)
-    print(bibliography([("this program", SOFTWARE), *_citations(registry, models, tasks)]), end="")
+    text = bibliography([("this program", SOFTWARE), *_citations(registry, models, tasks)])
+    print(visible(text, keep="\n\t"), end="")
 
 
 def _used(directory: Path) -> tuple[list[str], list[str]]:

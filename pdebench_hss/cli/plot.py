@@ -25,6 +25,7 @@ def plot(
     Example:  pdebench-hss plot leaderboards/latest
     """
     from ..board_files import read_board
+    from ..plain_text import visible
     from ..plots import draw_board
     from ..plugins import load_registry
     from ..studies import titles_of
@@ -33,7 +34,7 @@ def plot(
     folder = out or (source if source.is_dir() else source.parent) / "figures"
     paths, complaints = draw_board(board, titles_of(load_registry(plugin or ())), folder, formats_of(figure))
     for complaint in complaints:
-        print(f"not drawn: {complaint}", file=sys.stderr)
+        print(f"not drawn: {visible(complaint)}", file=sys.stderr)
     print(f"wrote {', '.join(map(str, paths)) or 'nothing'}")
     if not paths:
         raise typer.Exit(2)

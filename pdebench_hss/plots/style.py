@@ -19,6 +19,7 @@ import pandas as pd
 
 from ..errors import UsageError
 from ..files import replacing
+from ..plain_text import in_figure
 from ..published import model_titles
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
@@ -93,7 +94,7 @@ def _grey_style(slot: int) -> Style:
 def label_of(name: str, titles: Mapping[str, str]) -> str:
     """``fno[modes=4]`` as people read it: ``FNO (modes=4)``."""
     base, bracket, options = name.partition("[")
-    return titles.get(base, base).replace("--", "–") + (f" ({options.rstrip(']')})" if bracket else "")
+    return in_figure(titles.get(base, base).replace("--", "–") + (f" ({options.rstrip(']')})" if bracket else ""))
 
 
 # ---------------------------------------------------------------- labels beside what they name
@@ -176,6 +177,7 @@ def add_heading(figure: Any, title: str, subtitle: str) -> None:
     """Title and subtitle at the top left; the layout makes room for their lines."""
     from matplotlib.transforms import offset_copy
 
+    title, subtitle = in_figure(title), in_figure(subtitle)
     lines = textwrap.wrap(subtitle, int(figure.get_figwidth() * CHARACTERS))
     size = FONT + 2
     _grow(figure, 1.25 * size * (1 + len(lines)))
@@ -189,7 +191,7 @@ def add_notes(figure: Any, notes: Sequence[str]) -> None:
     if not notes:
         return
     width = int(figure.get_figwidth() * CHARACTERS)
-    lines = [line for note in notes for line in textwrap.wrap(note, width, subsequent_indent="   ")]
+    lines = [line for note in notes for line in textwrap.wrap(in_figure(note), width, subsequent_indent="   ")]
     _grow(figure, 1.3 * (FONT - 1.5) * len(lines))
     figure.supxlabel("\n".join(lines), x=0.01, ha="left", fontsize=FONT - 1.5, color="0.35")
 
