@@ -14,7 +14,7 @@ from typing import Any
 
 from . import validation
 from .errors import StoreError
-from .files import BadFile, read_plain, set_aside, write_text
+from .files import BadFile, file_state, read_plain, set_aside, write_text
 from .validation import Newer
 
 Cells = dict[str, dict[str, Any]]
@@ -23,9 +23,16 @@ Cells = dict[str, dict[str, Any]]
 class PlanFile:
     def __init__(self, path: Path) -> None:
         self.path = path
+        self._known: tuple[Any, tuple[Cells, list[str], list[str]]] | None = None  # the state of the file, its content
 
     def _read(self) -> tuple[Cells, list[str], list[str]]:
-        return validation.check_plan(validation.parse_json(read_plain(self.path, validation.LARGEST_PLAN)))
+        """A file that has not changed since is not read again: ten thousand cells take most of a second."""
+        state = file_state(self.path)
+        if state is None or self._known is None or self._known[0] != state:
+            found = validation.check_plan(validation.parse_json(read_plain(self.path, validation.LARGEST_PLAN)))
+            self._known = state, found
+        cells, commands, complaints = self._known[1]
+        return dict(cells), list(commands), list(complaints)
 
     def read(self) -> tuple[Cells, list[str], list[str]]:
         """Cells, commands, and what is wrong with the rest."""
