@@ -37,6 +37,7 @@ def bench(
     warn_broken(registry)
     measure = load_reference("bench", name, registry.bench(name))
 
+    from ..base.plain_text import visible
     from ..bench.timing import Request
     from ..runs.config import available_cores
 
@@ -49,7 +50,7 @@ def bench(
         repeats=repeats,
         seconds=seconds,
         explain=explain,
-        say=lambda text: print(text, flush=True) if form is Format.table else None,
+        say=lambda text: print(visible(text, keep="\n"), flush=True) if form is Format.table else None,
     )
     result = measure(request)
     print_rows([{**row, **_short(row)} for row in result.rows], result.columns, form)
@@ -57,7 +58,7 @@ def bench(
         return
     for path in _write(Path(out), name, result):
         if form is Format.table:
-            print(f"wrote {path}")
+            print(f"wrote {visible(path)}")
 
 
 def _short(row: dict) -> dict[str, str]:
@@ -68,12 +69,14 @@ def _short(row: dict) -> dict[str, str]:
 def _write(folder: Path, name: str, result) -> list[Path]:  # type: ignore[no-untyped-def]
     import pandas as pd
 
-    from ..base.files import write_text
+    from ..base.files import replacing
+    from ..base.plain_text import write_csv
     from ..plots.style import save
 
     folder.mkdir(parents=True, exist_ok=True)
     table = folder / f"{name}.csv"
-    write_text(table, pd.DataFrame(result.rows, columns=result.columns).to_csv(index=False))
+    with replacing(table) as temporary:
+        write_csv(pd.DataFrame(result.rows, columns=result.columns), temporary)
     written = [table]
     for figure_name, figure in result.figures.items():
         written += save(figure, [folder / f"{figure_name}.png"])

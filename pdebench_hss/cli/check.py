@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
+from ..base.plain_text import visible
 from ..contract.registry import load_registry
 from ..contract.selection import choose_any
 from .output import Format, FormatOption, PluginOption, StrictOption, print_rows, warn_broken
@@ -61,6 +62,7 @@ def _check(name: str, model: str, cases: Sequence[Any], quiet: bool) -> list[dic
         task = case.task.name
         rows.append({"model": model, "task": task, "promise": case.name, "status": status, "message": message})
         if status != "ok" and not quiet:
+            message = visible(message, keep="\n")
             print(f"✗ {name}{f' on {task}' if model else ''}: {case.name}: {message}")
     if not quiet:
         kept = sum(row["status"] == "ok" for row in rows)

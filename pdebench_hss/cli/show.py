@@ -55,8 +55,10 @@ def _print(facts: Facts, form: Format) -> None:
         return
     from tabulate import tabulate
 
+    from ..base.plain_text import visible
+
     room = shutil.get_terminal_size((120, 24)).columns - max(len(row["what"]) for row in rows) - 2
-    cells = [[row["what"], str(row["value"])] for row in rows]
+    cells = [[visible(row["what"]), visible(row["value"], keep="\n")] for row in rows]
     print(tabulate(cells, tablefmt="plain", maxcolwidths=[None, max(room, 40)], disable_numparse=True))
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ..base.plain_text import in_figure
 from .style import FONT, SETTINGS, add_heading, add_notes, label_of, matplotlib, new_figure, styles
 
 HATCHES = ("", "///", "...", "\\\\\\", "xx", "--", "++", "oo")
@@ -34,7 +35,7 @@ def _draw(rows: Sequence[Mapping[str, Any]], kind: str, titles: Mapping[str, str
     for axes, task in zip(panels.flat, tasks):
         _panel(axes, [row for row in rows if row["task"] == task], models, kind, look)
         batch = max(row["batch_asked"] for row in rows if row["task"] == task)
-        axes.set_title(f"{task}, batch {batch}", loc="left")
+        axes.set_title(in_figure(f"{task}, batch {batch}"), loc="left")
     for axes in list(panels.flat)[len(tasks) :]:
         axes.set_visible(False)
     for axes in list(panels.flat)[max(0, len(tasks) - across) : len(tasks)]:

@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 
 from ..base.errors import UsageError
+from ..base.plain_text import in_figure
 from ..boards.frames import GROUP
 from ..boards.ranking import pareto
 from .style import CARETDOWN, End, Style, label_ends, label_of, log_ticks, new_figure, styles
@@ -45,7 +46,7 @@ def draw(board: pd.DataFrame, cost: str, titles: Mapping[str, str]) -> Any:
     for axes, group in zip(grid.flat, groups):
         _panel(axes, group, cost, look)
         axes.set_title(_title(group, groups, titles), loc="left")
-        axes.set_xlabel(COSTS.get(cost, cost))
+        axes.set_xlabel(in_figure(COSTS.get(cost, cost)))
         axes.set_ylabel("test error")
     for axes in list(grid.flat)[len(groups) :]:
         axes.set_visible(False)
@@ -92,4 +93,4 @@ def _title(group: pd.DataFrame, groups: list[pd.DataFrame], titles: Mapping[str,
     first = group.iloc[0]
     alike = [g for g in groups if g.iloc[0]["task"] == first["task"]]
     more = f" · {first['n_train']} samples · {first['budget']}" if len(alike) > 1 else ""
-    return label_of(str(first["task"]), titles) + more
+    return label_of(str(first["task"]), titles) + in_figure(more)

@@ -19,6 +19,7 @@ import pandas as pd
 
 from ..base.errors import UsageError
 from ..base.files import replacing
+from ..base.plain_text import in_figure
 from ..boards.published import model_titles
 from ..trials.status import Status
 
@@ -94,7 +95,7 @@ def _grey_style(slot: int) -> Style:
 def label_of(name: str, titles: Mapping[str, str]) -> str:
     """``fno[modes=4]`` as people read it: ``FNO (modes=4)``."""
     base, bracket, options = name.partition("[")
-    return titles.get(base, base).replace("--", "–") + (f" ({options.rstrip(']')})" if bracket else "")
+    return in_figure(titles.get(base, base).replace("--", "–") + (f" ({options.rstrip(']')})" if bracket else ""))
 
 
 # ---------------------------------------------------------------- labels beside what they name
@@ -177,6 +178,7 @@ def add_heading(figure: Any, title: str, subtitle: str) -> None:
     """Title and subtitle at the top left; the layout makes room for their lines."""
     from matplotlib.transforms import offset_copy
 
+    title, subtitle = in_figure(title), in_figure(subtitle)
     lines = textwrap.wrap(subtitle, int(figure.get_figwidth() * CHARACTERS))
     size = FONT + 2
     _grow(figure, 1.25 * size * (1 + len(lines)))
@@ -190,7 +192,7 @@ def add_notes(figure: Any, notes: Sequence[str]) -> None:
     if not notes:
         return
     width = int(figure.get_figwidth() * CHARACTERS)
-    lines = [line for note in notes for line in textwrap.wrap(note, width, subsequent_indent="   ")]
+    lines = [line for note in notes for line in textwrap.wrap(in_figure(note), width, subsequent_indent="   ")]
     _grow(figure, 1.3 * (FONT - 1.5) * len(lines))
     figure.supxlabel("\n".join(lines), x=0.01, ha="left", fontsize=FONT - 1.5, color="0.35")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from xml.etree import ElementTree
 
 import numpy as np
 import pandas as pd
@@ -285,6 +286,21 @@ def test_the_same_table_gives_the_same_bytes(tmp_path, kind):
         contents.append(path.read_bytes())
     assert contents[0] == contents[1]
     assert len(contents[0]) > 2000
+
+
+@pytest.mark.parametrize("kind", ["png", "svg"])
+def test_text_of_strangers_is_drawn_as_it_stands(tmp_path, kind):
+    bad = "$\\frac{$ \x1b[2J"  # no formula, and no character of XML
+    table = table_of(
+        {"model": f"net[a={bad}]", "n_train": 4, "test_err_mean": 0.1},
+        {"model": "mean", "n_train": 4, "test_err_mean": np.nan, "n_seeds": 0, "status": "failed", "reason": bad},
+    )
+    figure = {"kind": "curves", "x": "n_train", "x_label": bad, "notes": [bad]}
+    study = make_study({**STUDY, "title": bad, "paper": bad, "figure": figure})
+    (path,) = draw_study(study, table, {**TITLES, "net": bad}, [tmp_path / f"a.{kind}"])
+    if kind == "svg":
+        drawn = "".join(ElementTree.parse(path).getroot().itertext())
+        assert drawn.count(r"$\frac{$ \u001b[2J") == 7
 
 
 def test_figures_that_can_not_be_drawn_say_why(tmp_path):
