@@ -28,7 +28,6 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
 
@@ -58,8 +57,9 @@ class _FourierLayer(torch.autograd.Function):
         return F.gelu(y) if activate else y
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
+        if torch.is_grad_enabled():  # create_graph: torch's `once_differentiable` would let some uses pass, with zeros
+            raise RuntimeError("way 'dft' can't be differentiated twice; choose way 'fft'")
         t = ctx.t
         v, spectrum, mixing, bypass, y = ctx.saved_tensors
         g = g.contiguous()
@@ -85,7 +85,7 @@ def turned(x: Tensor) -> Tensor:
 
 
 class Transform(NamedTuple):
-    """T for one grid, axis by axis, last one first: ``c`` is a multiple of 2 modes points that are already done."""
+    """T for one grid, axis by axis."""
 
     last: Tensor  # (n_d, 2 modes) real: (cos, -sin) for each frequency
     last_scaled: Tensor  # the same times D
