@@ -20,11 +20,11 @@ import torch
 from pdebench_hss_models.baselines import coarse_hparams
 
 from pdebench_hss.api import load_task
-from pdebench_hss.data import TaskData
-from pdebench_hss.evaluation import Predictor
-from pdebench_hss.metrics import sample_errors
-from pdebench_hss.plugins import load_registry
-from pdebench_hss.training import prepare
+from pdebench_hss.contract.registry import load_registry
+from pdebench_hss.data.cache import TaskData
+from pdebench_hss.training.evaluation import Predictor
+from pdebench_hss.training.loop import prepare
+from pdebench_hss.training.metrics import sample_errors
 
 NETWORKS = ("resnet", "fno", "deeponet", "green_learning", "factformer", "neural_hss")
 ROUNDS = 5

@@ -23,10 +23,10 @@ import torch
 from tabulate import tabulate
 from torch import nn
 
-from pdebench_hss.budget import Budget
-from pdebench_hss.normalization import Affine, Normalizer
-from pdebench_hss.plugins import load_registry
-from pdebench_hss.training import BatchOrder, Optimizer, TrainSet, fit
+from pdebench_hss.contract.budget import Budget
+from pdebench_hss.contract.registry import load_registry
+from pdebench_hss.training.loop import BatchOrder, Optimizer, TrainSet, fit
+from pdebench_hss.training.normalization import Affine, Normalizer
 
 LIMIT = 0.03
 NUMBERS = Optimizer(batch=32, lr=1e-3, lr_min=1e-5, weight_decay=1e-4)

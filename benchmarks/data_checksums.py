@@ -33,52 +33,53 @@ import numpy as np
 import torch
 from tabulate import tabulate
 
-from pdebench_hss import data, datafile, training
-from pdebench_hss.config import RunConfig
-from pdebench_hss.planner import make_plan
-from pdebench_hss.plugins import Registered, Registry, load_registry
-from pdebench_hss.records import Store
-from pdebench_hss.trial import Context, run_trial
+from pdebench_hss.contract.registry import Registered, Registry, load_registry
+from pdebench_hss.data import cache, hdf5
+from pdebench_hss.runs.config import RunConfig
+from pdebench_hss.runs.plan import make_plan
+from pdebench_hss.training import loop
+from pdebench_hss.trials.store import Store
+from pdebench_hss.trials.trial import Context, run_trial
 
 LIMIT = 0.10
 LAYOUTS = ("contiguous", "chunks", "checksums")
 
 
-def make_dataset(megabytes: int) -> data.Dataset:
+def make_dataset(megabytes: int) -> cache.Dataset:
     """poisson_2d at 64 x 64 with as many random samples as fill the size; 9 of 10 are for training."""
     task = load_registry().task("poisson_2d")
     count = max(20, (megabytes << 20) // (2 * 64 * 64 * 8))
     size = dataclasses.replace(task.spec.scales["small"], grid=(64, 64), train=count - count // 10, test=count // 10)
-    return data.Dataset(Registered(dataclasses.replace(task.spec, scales={"small": size}), task.origin), "small")
+    return cache.Dataset(Registered(dataclasses.replace(task.spec, scales={"small": size}), task.origin), "small")
 
 
-def write_layouts(dataset: data.Dataset, folder: Path) -> dict[str, Path]:
+def write_layouts(dataset: cache.Dataset, folder: Path) -> dict[str, Path]:
     rng = np.random.default_rng(0)
-    samples = {split: rng.standard_normal((2, getattr(dataset.size, split), 1, 64, 64)) for split in datafile.SPLITS}
+    samples = {split: rng.standard_normal((2, getattr(dataset.size, split), 1, 64, 64)) for split in hdf5.SPLITS}
     files = {layout: folder / f"{layout}.h5" for layout in LAYOUTS}
-    datafile.write(files["checksums"], dataset.recipe, "float64", lambda split: [tuple(samples[split])])
+    hdf5.write(files["checksums"], dataset.recipe, "float64", lambda split: [tuple(samples[split])])
     for layout in ("contiguous", "chunks"):
         with h5py.File(files["checksums"], "r") as source, h5py.File(files[layout], "w") as file:
             file.attrs.update(source.attrs)
-            for split in datafile.SPLITS:
-                for name in datafile.ARRAYS:
+            for split in hdf5.SPLITS:
+                for name in hdf5.ARRAYS:
                     stored = source[split][name]
                     chunks = stored.chunks if layout == "chunks" else None
                     file.create_dataset(f"{split}/{name}", data=stored[()], chunks=chunks)
-        datafile.verify(files[layout])  # and remember it: every turn finds a file that was checked before
+        hdf5.verify(files[layout])  # and remember it: every turn finds a file that was checked before
     return files
 
 
-def read(dataset: data.Dataset, path: Path) -> None:
-    for split in datafile.SPLITS:
-        datafile.read_split(path, split)
+def read(dataset: cache.Dataset, path: Path) -> None:
+    for split in hdf5.SPLITS:
+        hdf5.read_split(path, split)
 
 
-def prepare(dataset: data.Dataset, path: Path) -> None:
-    training.prepare(data.load(dataset, path=path), torch.float32)
+def prepare(dataset: cache.Dataset, path: Path) -> None:
+    loop.prepare(cache.load(dataset, path=path), torch.float32)
 
 
-def trial(dataset: data.Dataset, path: Path, model: str = "mean") -> None:
+def trial(dataset: cache.Dataset, path: Path, model: str = "mean") -> None:
     registry = _registry()
     registry.tasks[dataset.spec.name] = dataset.task
     config = RunConfig(models=model, tasks=dataset.spec.name, device="cpu", budget="epochs=1")
@@ -87,7 +88,7 @@ def trial(dataset: data.Dataset, path: Path, model: str = "mean") -> None:
     assert record.status == "ok", record.reason
 
 
-def epoch(dataset: data.Dataset, path: Path) -> None:
+def epoch(dataset: cache.Dataset, path: Path) -> None:
     trial(dataset, path, "resnet")
 
 
@@ -96,13 +97,13 @@ def _registry() -> Registry:
     return load_registry()
 
 
-def sha256(dataset: data.Dataset, path: Path) -> None:
-    datafile.verify(path, deep=True)
+def sha256(dataset: cache.Dataset, path: Path) -> None:
+    hdf5.verify(path, deep=True)
     read(dataset, path)
 
 
 def best(
-    action: Callable[[data.Dataset, Path], None], dataset: data.Dataset, files: dict[str, Path], repeats: int
+    action: Callable[[cache.Dataset, Path], None], dataset: cache.Dataset, files: dict[str, Path], repeats: int
 ) -> dict[str, float]:
     """CPU seconds by file."""
     seconds = dict.fromkeys(files, np.inf)

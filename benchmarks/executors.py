@@ -50,9 +50,9 @@ def pdebench_hss_tasks():
 
 def run_one(executor: str, trials: int, folder: str, address: str | None) -> dict[str, float]:
     """In a driver of its own: run the plan and tell what it took."""
-    from pdebench_hss import machine
-    from pdebench_hss.config import RunConfig
-    from pdebench_hss.runner import Reporter, Run
+    from pdebench_hss.base import machine
+    from pdebench_hss.runs.config import RunConfig
+    from pdebench_hss.runs.runner import Reporter, Run
 
     class Clock(Reporter):
         def __init__(self) -> None:

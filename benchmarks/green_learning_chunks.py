@@ -15,7 +15,7 @@ import torch
 from pdebench_hss_models.green_learning import GREEN_LEARNING
 from pdebench_hss_models.green_learning.model import CHUNK
 
-from pdebench_hss.plugins import load_registry
+from pdebench_hss.contract.registry import load_registry
 
 SIZES = [2**k for k in range(16, 23)]
 

@@ -33,10 +33,11 @@ from pdebench_hss_models.neural_hss.layer import HSSMap, HSSMatrix
 from tabulate import tabulate
 from torch import Tensor, nn
 
-from pdebench_hss import flops, machine
-from pdebench_hss.bench import Request, alternate, memory_of
-from pdebench_hss.bench_models import Subject
-from pdebench_hss.plugins import Registry, load_registry
+from pdebench_hss.base import machine
+from pdebench_hss.bench.models import Subject
+from pdebench_hss.bench.timing import Request, alternate, memory_of
+from pdebench_hss.contract.registry import Registry, load_registry
+from pdebench_hss.training import flops
 
 
 class Size(NamedTuple):

@@ -1,4 +1,4 @@
-"""How often a 95 % interval of `pdebench_hss.intervals` holds the truth, in simulated worlds where it is known.
+"""How often a 95 % interval of `pdebench_hss.boards.intervals` holds the truth, in simulated worlds where it is known.
 
 Errors of S seeds by N test samples around a true mean of 1, with scatter that belongs to the seed, to the sample, or to
 both at once; and a second model, 10 % worse, on the same samples. Beside it the plain bootstrap that resamples seeds
@@ -14,7 +14,7 @@ import argparse
 import numpy as np
 from tabulate import tabulate
 
-from pdebench_hss.intervals import Errors, change_interval, error_interval
+from pdebench_hss.boards.intervals import Errors, change_interval, error_interval
 
 # seeds, samples, scatter of seeds, of samples, of both at once
 CASES = [

@@ -21,10 +21,11 @@ from typing import Any
 import numpy as np
 from tabulate import tabulate
 
-from pdebench_hss import tables
-from pdebench_hss.boards import write_board
-from pdebench_hss.records import Record, Store
-from pdebench_hss.trial import Trial, provenance
+from pdebench_hss.boards import frames
+from pdebench_hss.boards.writing import write_board
+from pdebench_hss.trials.record import Record
+from pdebench_hss.trials.store import Store
+from pdebench_hss.trials.trial import Trial, provenance
 
 LIMIT_SECONDS = 5.0
 TASKS, MODELS = 10, 20
@@ -113,8 +114,8 @@ def main() -> None:
         store = Store(folder)
         present = fill(store, options.records)
         reading, records = timed(store.current)
-        building_results, results = timed(lambda: tables.results(records))
-        building_board, board = timed(lambda: tables.leaderboard(results))
+        building_results, results = timed(lambda: frames.results(records))
+        building_board, board = timed(lambda: frames.leaderboard(results))
         everything, _ = timed(lambda: write_board(store))
     assert len(results) == options.records
     total = reading + building_results + building_board

@@ -31,10 +31,10 @@ from pdebench_hss_models.neural_hss.lift import DenseMap
 from torch import Tensor, nn
 
 from pdebench_hss import load_task
-from pdebench_hss.budget import parse_budget
-from pdebench_hss.data import TaskData
-from pdebench_hss.plugins import load_registry
-from pdebench_hss.training import Optimizer, TrainSet, fit, prepare
+from pdebench_hss.contract.budget import parse_budget
+from pdebench_hss.contract.registry import load_registry
+from pdebench_hss.data.cache import TaskData
+from pdebench_hss.training.loop import Optimizer, TrainSet, fit, prepare
 
 TASKS = (
     "poisson_1d",

@@ -17,10 +17,10 @@ from pathlib import Path
 
 import numpy as np
 
-from pdebench_hss.records import Record
 from pdebench_hss.report.gallery import gallery
-from pdebench_hss.report.html import render
+from pdebench_hss.report.page import render
 from pdebench_hss.report.page_data import Board, page_data
+from pdebench_hss.trials.record import Record
 
 MODELS, SAMPLES, STEPS = 25, 200, 500
 

@@ -17,15 +17,15 @@ from pathlib import Path
 
 from tabulate import tabulate
 
-from pdebench_hss.budget import parse_budget
-from pdebench_hss.config import RunConfig
-from pdebench_hss.data import Dataset, _sample_bytes
-from pdebench_hss.estimates import step_flops
-from pdebench_hss.files import human_bytes
-from pdebench_hss.planner import SKIP, Cell, make_plan
-from pdebench_hss.plugins import Registry, load_registry
-from pdebench_hss.published import published
-from pdebench_hss.records import Store
+from pdebench_hss.base.files import human_bytes
+from pdebench_hss.boards.published import published
+from pdebench_hss.contract.budget import parse_budget
+from pdebench_hss.contract.registry import Registry, load_registry
+from pdebench_hss.data.cache import Dataset, _sample_bytes
+from pdebench_hss.runs.config import RunConfig
+from pdebench_hss.runs.estimates import step_flops
+from pdebench_hss.runs.plan import SKIP, Cell, make_plan
+from pdebench_hss.trials.store import Store
 
 MODELS = "deeponet,factformer,fno,green_learning,neural_hss,resnet"
 OTHERS = {"poisson_1d", "poisson_3d"}  # in its figures and not in its tables

@@ -28,11 +28,11 @@ from pathlib import Path
 import numpy as np
 from tabulate import tabulate
 
-from pdebench_hss.board_files import BoardFile, read_board
-from pdebench_hss.comparison import compare
-from pdebench_hss.intervals import Errors
-from pdebench_hss.tables import leaderboard
-from pdebench_hss.verdicts import IDENTICAL, NOISE, ONE_SEED, UNKNOWN, WORSE, Outcome, decide, examine
+from pdebench_hss.boards.comparison import compare
+from pdebench_hss.boards.frames import leaderboard
+from pdebench_hss.boards.intervals import Errors
+from pdebench_hss.boards.reading import BoardFile, read_board
+from pdebench_hss.boards.verdicts import IDENTICAL, NOISE, ONE_SEED, UNKNOWN, WORSE, Outcome, decide, examine
 
 SEEDS, SCATTERS, DIVERGENCE = (1, 2, 3, 5), (0.02, 0.1, 0.3, 1.0), (0.0, 0.1, 1 / 3)
 SAMPLES, CELLS = 48, 78

@@ -7,14 +7,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from .hookspecs import hookimpl
-from .model import ModelSpec
-from .task import Recipe, Scale, TaskInfo, TaskSpec
+from .base.version import __version__
+from .contract.hookspecs import hookimpl
+from .contract.model import ModelSpec
+from .contract.task import Recipe, Scale, TaskInfo, TaskSpec
 
 if TYPE_CHECKING:
     from .api import compare, leaderboard, load_task, run
-
-__version__ = "0.1.0"
 
 __all__ = [
     "ModelSpec",

@@ -8,14 +8,15 @@ from typing import Any
 
 import pandas as pd
 
-from . import data, tables
-from .board_files import read_board
-from .comparison import ComparisonWarning
-from .comparison import compare as compare_boards
-from .config import make_config
-from .plugins import load_registry
-from .runner import Run
-from .selection import check_options
+from .boards import frames
+from .boards.comparison import ComparisonWarning
+from .boards.comparison import compare as compare_boards
+from .boards.reading import read_board
+from .contract.registry import load_registry
+from .contract.selection import check_options
+from .data import cache
+from .runs.config import make_config
+from .runs.runner import Run
 
 
 def run(models: str | list[str] = "all", tasks: str | list[str] = "", **options: Any) -> pd.DataFrame:
@@ -24,7 +25,7 @@ def run(models: str | list[str] = "all", tasks: str | list[str] = "", **options:
     >>> board = run(models=["resnet", "linear"], tasks="poisson_1d", scale="smoke", seeds=2)  # doctest: +SKIP
     """
     engine = Run(make_config({"models": models, "tasks": tasks, **options}))
-    return tables.results(engine.execute().records)
+    return frames.results(engine.execute().records)
 
 
 def leaderboard(source: pd.DataFrame | str | Path) -> pd.DataFrame:
@@ -57,10 +58,10 @@ def _name(source: Any, number: int) -> str:
     return f"table {number}" if isinstance(source, pd.DataFrame) else str(source)
 
 
-def load_task(name: str, scale: str = "small", seed: int = 0, jobs: int = 1, **params: Any) -> data.TaskData:
+def load_task(name: str, scale: str = "small", seed: int = 0, jobs: int = 1, **params: Any) -> cache.TaskData:
     """A task's samples in physical units, made now if they are not cached: ``load_task("heat_1d").train.inputs``."""
     registry = load_registry()
     choice = registry.choose_tasks(name)[0]
     task = registry.task(choice.name)
     chosen = check_options({**choice.options, **params}, task.spec.params, f"task {task.spec.name!r}")
-    return data.obtain(data.Dataset(task, scale, chosen, seed), jobs=jobs)
+    return cache.obtain(cache.Dataset(task, scale, chosen, seed), jobs=jobs)

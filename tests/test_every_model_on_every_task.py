@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 import pytest
 
-from pdebench_hss.plugins import load_registry
+from pdebench_hss.contract.registry import load_registry
 
 
 @pytest.mark.early

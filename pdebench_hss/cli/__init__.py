@@ -23,8 +23,8 @@ def main(arguments: list[str] | None = None) -> None:
 def _run(arguments: list[str], debug: bool) -> int:
     import typer
 
-    from ..errors import PdebenchError
-    from ..machine import use_large_pages
+    from ..base.errors import PdebenchError
+    from ..base.machine import use_large_pages
     from .app import app
 
     use_large_pages()
@@ -87,7 +87,7 @@ def _one_line_warning(message: Any, category: type[Warning], filename: str, line
 
 def _plain(message: object) -> str:
     """Messages quote files and plugins; neither may write to a terminal as it likes."""
-    from ..plain_text import visible
+    from ..base.plain_text import visible
 
     return visible(message, keep="\n")
 

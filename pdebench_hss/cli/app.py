@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from .. import __version__
+from ..base.version import __version__
 from . import bench, board, check, cite, compare, data, doctor, listing, new, params, plot, report, run, show, study
 
 app = typer.Typer(

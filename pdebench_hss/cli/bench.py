@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from ..plugins import load_reference, load_registry
+from ..contract.registry import load_reference, load_registry
 from .output import Format, FormatOption, PluginOption, StrictOption, print_rows, warn_broken
 
 
@@ -37,8 +37,8 @@ def bench(
     warn_broken(registry)
     measure = load_reference("bench", name, registry.bench(name))
 
-    from ..bench import Request
-    from ..config import available_cores
+    from ..bench.timing import Request
+    from ..runs.config import available_cores
 
     request = Request(
         registry=registry,
@@ -68,7 +68,7 @@ def _short(row: dict) -> dict[str, str]:
 def _write(folder: Path, name: str, result) -> list[Path]:  # type: ignore[no-untyped-def]
     import pandas as pd
 
-    from ..files import write_text
+    from ..base.files import write_text
     from ..plots.style import save
 
     folder.mkdir(parents=True, exist_ok=True)

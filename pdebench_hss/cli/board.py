@@ -26,8 +26,8 @@ def leaderboard(
 
     Example:  pdebench-hss leaderboard leaderboards/latest --format csv
     """
-    from ..plain_text import write_csv
-    from ..tables import to_markdown
+    from ..base.plain_text import write_csv
+    from ..boards.frames import to_markdown
     from .display import print_board
 
     board = _board(source)
@@ -42,10 +42,10 @@ def leaderboard(
 
 
 def _board(source: Path) -> pd.DataFrame:
-    from ..board_files import read_board
-    from ..boards import write_board
-    from ..errors import UsageError
-    from ..records import Store
+    from ..base.errors import UsageError
+    from ..boards.reading import read_board
+    from ..boards.writing import write_board
+    from ..trials.store import Store
 
     if source.is_file():
         return read_board(source).summary

@@ -9,8 +9,8 @@ from typing import Annotated, Any
 
 import typer
 
-from ..plugins import load_registry
-from ..selection import choose_any
+from ..contract.registry import load_registry
+from ..contract.selection import choose_any
 from .output import Format, FormatOption, PluginOption, StrictOption, print_rows, warn_broken
 
 
@@ -27,7 +27,7 @@ def check(
 
     Example:  pdebench-hss check my_solver
     """
-    from ..task_testing import task_cases
+    from ..testing.tasks import task_cases
 
     registry = load_registry(plugin or (), strict=bool(strict))
     warn_broken(registry)
@@ -37,7 +37,7 @@ def check(
     for task in own_tasks:
         rows += _check(task, "", task_cases(task, registry), quiet)
     for model in models:
-        from ..testing import cases
+        from ..testing.models import cases
 
         rows += _check(model, model, cases(model, registry, tasks), quiet)
     if form is not Format.table:

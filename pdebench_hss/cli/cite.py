@@ -7,11 +7,11 @@ from typing import Annotated
 
 import typer
 
-from ..citations import SOFTWARE, bibliography
-from ..errors import UsageError
-from ..plugins import Registry, load_registry
-from ..records import Store
-from ..selection import choose_any
+from ..base.errors import UsageError
+from ..contract.citations import SOFTWARE, bibliography
+from ..contract.registry import Registry, load_registry
+from ..contract.selection import choose_any
+from ..trials.store import Store
 from .output import PluginOption
 
 LATEST = Path("leaderboards/latest")

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..errors import UsageError
+from ..base.errors import UsageError
 from .output import Format, FormatOption
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from ..comparison import Comparison
+    from ..boards.comparison import Comparison
 
 REGRESSION = 3
 
@@ -42,9 +42,9 @@ def compare(
     """
     tolerance = parse_tolerance(tol)
 
-    from ..board_files import read_board
-    from ..comparison import compare as compare_boards
-    from ..plain_text import visible
+    from ..base.plain_text import visible
+    from ..boards.comparison import compare as compare_boards
+    from ..boards.reading import read_board
 
     found = compare_boards([read_board(path) for path in boards], force=force, same_weights=same_weights)
     _print(found, form)
@@ -66,7 +66,7 @@ def _fail_on_regression(found: Comparison, tolerance: float) -> None:
 
 def _named(table: pd.DataFrame, what: str = "") -> str:
     """How many cells, and the first of them."""
-    from ..plain_text import visible
+    from ..base.plain_text import visible
 
     cells = ", ".join(visible(f"{row['task']} {row['model']}") for _, row in table.head(5).iterrows())
     more = f" and {len(table) - 5} more" if len(table) > 5 else ""
@@ -85,7 +85,7 @@ def parse_tolerance(text: str) -> float:
 
 
 def _print(found: Comparison, form: Format) -> None:
-    from ..plain_text import markdown, visible, write_csv
+    from ..base.plain_text import markdown, visible, write_csv
 
     if form is Format.csv:
         write_csv(found.table, sys.stdout)
@@ -94,8 +94,8 @@ def _print(found: Comparison, form: Format) -> None:
     else:
         from tabulate import tabulate
 
-        from ..comparison import NEITHER
-        from ..verdicts import IDENTICAL
+        from ..boards.comparison import NEITHER
+        from ..boards.verdicts import IDENTICAL
 
         gap = "\n" if form is Format.markdown else ""  # Markdown needs empty lines around a table
         for board, table in found.table.groupby("board", sort=False):
@@ -112,9 +112,9 @@ def _print(found: Comparison, form: Format) -> None:
 
 
 def _row(row: pd.Series, cell: list[str]) -> list[str]:
-    from ..comparison import ONLY_OTHER, ONLY_REFERENCE
-    from ..tables import format_error
-    from ..verdicts import BROKE, MENDED
+    from ..boards.comparison import ONLY_OTHER, ONLY_REFERENCE
+    from ..boards.frames import format_error
+    from ..boards.verdicts import BROKE, MENDED
 
     errors = f"{format_error(row['reference_err'])} → {format_error(row['err'])}"
     why = f" ({row['reason']})" if row["reason"] else ""

@@ -10,9 +10,9 @@ from typing import Annotated, Any
 
 import typer
 
-from ..errors import UsageError
-from ..plugins import load_registry
-from ..selection import check_options
+from ..base.errors import UsageError
+from ..contract.registry import load_registry
+from ..contract.selection import check_options
 from .output import Format, FormatOption, PluginOption, print_rows, warn_broken
 
 app = typer.Typer(help="Make, check, list and remove cached datasets.", no_args_is_help=True, rich_markup_mode=None)
@@ -23,7 +23,7 @@ ScaleOption = Annotated[str, typer.Option(help="smoke, small or paper.")]
 
 def _datasets(tasks: str, scale: str, seed: int, plugins: list[str] | None, data_dir: Path | None = None) -> list[Any]:
     """Each dataset of the chosen tasks once: a forward and an inverse problem share theirs."""
-    from .. import data
+    from ..data import cache
     from .display import make_reporter
 
     registry = load_registry(plugins or ())
@@ -32,14 +32,14 @@ def _datasets(tasks: str, scale: str, seed: int, plugins: list[str] | None, data
     choices = registry.choose_tasks(tasks)
     with make_reporter() as reporter:
         specs = [registry.task(choice.name).spec for choice in choices]
-        source = data.find_source(data_dir, specs, reporter.source_progress)
+        source = cache.find_source(data_dir, specs, reporter.source_progress)
     for choice in choices:
         task = registry.task(choice.name)
         spec = task.spec
         if scale not in spec.scales:
             raise UsageError(f"task {spec.name!r} has no scale {scale!r}; it has {', '.join(spec.scales)}")
         params = check_options(choice.options, spec.params, f"task {spec.name!r}")
-        dataset = data.Dataset(task, scale, params, seed, source)
+        dataset = cache.Dataset(task, scale, params, seed, source)
         found.setdefault(dataset.id, dataset)
     return list(found.values())
 
@@ -47,14 +47,14 @@ def _datasets(tasks: str, scale: str, seed: int, plugins: list[str] | None, data
 @app.command("list")
 def list_(form: FormatOption = Format.table) -> None:
     """The datasets in the cache."""
-    from .. import data, datafile
-    from ..files import human_bytes
+    from ..base.files import human_bytes
+    from ..data import cache, hdf5
 
     rows = []
-    for path in data.cached_files():
+    for path in cache.cached_files():
         row: dict[str, Any] = {"file": path.name, "size": human_bytes(path.stat().st_size)}
         try:
-            header = datafile.read_header(path)
+            header = hdf5.read_header(path)
             recipe = header.recipe
             row |= {
                 "dataset": recipe["dataset"],
@@ -65,12 +65,12 @@ def list_(form: FormatOption = Format.table) -> None:
                 "from": _made_by(recipe),
                 "sha256": header.sha256[:12],
             }
-        except datafile.CorruptData as error:
+        except hdf5.CorruptData as error:
             row["dataset"] = f"unreadable: {error}"
         rows.append(row)
     print_rows(rows, ["dataset", "scale", "train", "test", "seed", "from", "size", "sha256", "file"], form)
     if form is Format.table:
-        print(f"in {data.data_dir()}")
+        print(f"in {cache.data_dir()}")
 
 
 def _made_by(recipe: dict[str, Any]) -> str:
@@ -96,14 +96,14 @@ def generate(
 
 
 def _make(datasets: list[Any], jobs: int | None, plugin: list[str] | None) -> None:
-    from .. import data
-    from ..config import available_cores
+    from ..data import cache
+    from ..runs.config import available_cores
     from .display import make_reporter
 
     with make_reporter() as reporter:
         for dataset in datasets:
             start = time.perf_counter()
-            header = data.ensure(
+            header = cache.ensure(
                 dataset,
                 jobs=jobs or available_cores(),
                 plugin_files=plugin or (),
@@ -145,7 +145,7 @@ def export(
         raise UsageError(f"no layout {layout!r}; layouts: well")
     if out.exists() and any(out.iterdir()):
         raise UsageError(f"--out {out} is not empty; name a new directory")
-    from ..well import export_well
+    from ..data.well import export_well
 
     samples = _load(task, scale, seed, plugin)
     splits = {"train": samples.train, "test": samples.test}
@@ -167,7 +167,7 @@ def preview(
     Example:  pdebench-hss data preview helmholtz_2d --out helmholtz.png
     """
     try:
-        from ..preview import preview as draw
+        from ..data.preview import preview as draw
 
         found = _load(task, scale, seed, plugin)
         path = draw(found.task, found.test.inputs[:samples], found.test.outputs[:samples], out, samples)
@@ -178,13 +178,13 @@ def preview(
 
 def _load(task: str, scale: str, seed: int, plugin: list[str] | None) -> Any:
     """One task's samples, made now if they have to be."""
-    from .. import data
-    from ..config import available_cores
+    from ..data import cache
+    from ..runs.config import available_cores
 
     found = _datasets(task, scale, seed, plugin)
     if len(found) != 1:
         raise UsageError(f"{task!r} names {len(found)} datasets; name one task")
-    return data.obtain(found[0], jobs=available_cores(), plugin_files=plugin or ())
+    return cache.obtain(found[0], jobs=available_cores(), plugin_files=plugin or ())
 
 
 @app.command()
@@ -193,15 +193,15 @@ def verify() -> None:
 
     A dataset that differs is not used any more: what needs it makes it again, or reads its public files again.
     """
-    from .. import data, datafile
+    from ..data import cache, hdf5
 
     bad = 0
-    paths = data.cached_files()
+    paths = cache.cached_files()
     for path in paths:
         try:
-            header = datafile.verify(path, deep=True)
+            header = hdf5.verify(path, deep=True)
             print(f"ok       {header.sha256[:12]}  {path.name}")
-        except datafile.CorruptData as error:
+        except hdf5.CorruptData as error:
             bad += 1
             print(f"corrupt  {path.name}: {error}. It will be made again when it is needed.")
     print(f"{len(paths)} datasets, {bad} corrupt")
@@ -218,22 +218,22 @@ def clean(
 
     What is needed again is made again, or read again from its public files. A dataset in use by another run stays.
     """
-    from .. import data, datafile
-    from ..files import folder_size, human_bytes
+    from ..base.files import folder_size, human_bytes
+    from ..data import cache, hdf5
 
     names = None
     if tasks:
         registry = load_registry()
         names = {registry.task(c.name).spec.dataset for c in registry.choose_tasks(tasks)}
     doomed = []
-    for path in data.cached_files():
+    for path in cache.cached_files():
         try:
-            dataset = datafile.read_header(path).recipe["dataset"]
-        except datafile.CorruptData:
+            dataset = hdf5.read_header(path).recipe["dataset"]
+        except hdf5.CorruptData:
             dataset = None  # unreadable files go in any case
         if names is None or dataset is None or dataset in names:
             doomed.append(path)
-    for parts in data.unfinished():  # named like the file that they would become
+    for parts in cache.unfinished():  # named like the file that they would become
         if (names is None or parts.name.partition("-")[0] in names) and parts.with_suffix(".h5") not in doomed:
             doomed.append(parts.with_suffix(".h5"))
     sizes = {p: p.stat().st_size if p.exists() else folder_size(p.with_suffix(".parts")) for p in doomed}
@@ -247,7 +247,7 @@ def clean(
         typer.confirm(f"remove {len(doomed)} datasets ({total})?", abort=True)
     removed = []
     for path in doomed:
-        if data.remove(path):
+        if cache.remove(path):
             removed.append(path)
         else:
             print(f"in use, not removed: {path.name}")

@@ -14,18 +14,18 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from ..config import RunConfig
-from ..data import Dataset
-from ..datafile import Header
-from ..devices import label
-from ..files import human_bytes
-from ..plain_text import visible
-from ..planner import CACHED, KEEP, RETRY, RUN, SKIP, Plan
-from ..published import published_range
-from ..records import OK, Record
-from ..runner import Outcome, Reporter
-from ..tables import DISPLAY_HEADERS, GROUP, display_row, format_error, group_line, title
-from ..trial import Trial
+from ..base.devices import label
+from ..base.files import human_bytes
+from ..base.plain_text import visible
+from ..boards.frames import DISPLAY_HEADERS, GROUP, display_row, format_error, group_line, title
+from ..boards.published import published_range
+from ..data.cache import Dataset
+from ..data.hdf5 import Header
+from ..runs.config import RunConfig
+from ..runs.plan import CACHED, KEEP, RETRY, RUN, SKIP, Plan
+from ..runs.runner import Outcome, Reporter
+from ..trials.record import OK, Record
+from ..trials.trial import Trial
 
 console = Console(highlight=False, soft_wrap=True)
 PLAIN_SECONDS = 10.0  # between progress lines when nobody watches

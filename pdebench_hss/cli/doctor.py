@@ -29,12 +29,12 @@ def doctor(
         return
     import torch
 
-    from .. import machine
-    from ..config import available_cores
-    from ..data import cache_dir, data_dir
-    from ..errors import StoreError
-    from ..files import check_writable, folder_size, human_bytes
-    from ..plugins import load_registry
+    from ..base import machine
+    from ..base.errors import StoreError
+    from ..base.files import check_writable, folder_size, human_bytes
+    from ..contract.registry import load_registry
+    from ..data.cache import cache_dir, data_dir
+    from ..runs.config import available_cores
 
     rows: list[dict[str, str]] = []
 
@@ -70,12 +70,12 @@ def doctor(
 
 def examine_device(device: str, out: Path) -> None:
     """The checks of `pdebench_hss.doctor`, a line each, and one JSON."""
-    from ..config import available_cores
-    from ..data import data_dir
+    from ..base.errors import UsageError
+    from ..base.files import check_writable
+    from ..contract.registry import load_registry
+    from ..data.cache import data_dir
     from ..doctor import accelerator, report
-    from ..errors import UsageError
-    from ..files import check_writable
-    from ..plugins import load_registry
+    from ..runs.config import available_cores
 
     if reason := accelerator.why_not(device):
         raise UsageError(f"--device {device}: {reason}")

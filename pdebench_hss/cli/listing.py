@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from ..plugins import Registry, load_registry
+from ..contract.registry import Registry, load_registry
 from .output import Format, FormatOption, PluginOption, StrictOption, print_rows, warn_broken
 
 app = typer.Typer(

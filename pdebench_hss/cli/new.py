@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from ..plugins import load_registry
+from ..contract.registry import load_registry
 
 app = typer.Typer(
     help="Start a model or a task of your own: a complete package with tests.",
@@ -48,7 +48,7 @@ def task(name: NameArgument, into: IntoOption = Path()) -> None:
 
 
 def _create(kind: str, name: str, into: Path) -> None:
-    from ..scaffold import create
+    from ..contract.scaffold import create
 
     for path in create(kind, name, into, load_registry()):
         print(f"wrote  {path}")

@@ -29,7 +29,7 @@ StrictOption = Annotated[bool | None, typer.Option("--strict-plugins", help="A b
 
 def print_rows(rows: Sequence[dict[str, Any]], columns: Sequence[str], form: Format) -> None:
     """Print rows of plain values; missing ones are empty in CSV and null in JSON."""
-    from ..plain_text import csv_cell, markdown, visible
+    from ..base.plain_text import csv_cell, markdown, visible
 
     if form is Format.json:
         print(json.dumps([{c: row.get(c) for c in columns} for row in rows], indent=1))
@@ -47,7 +47,7 @@ def print_rows(rows: Sequence[dict[str, Any]], columns: Sequence[str], form: For
 
 
 def warn_broken(registry: Any) -> None:
-    from ..plain_text import visible
+    from ..base.plain_text import visible
 
     for broken in registry.broken:
         print(f"warning: {visible(broken)}", file=sys.stderr)

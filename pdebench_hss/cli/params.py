@@ -6,9 +6,9 @@ from typing import Annotated, Any
 
 import typer
 
-from ..plugins import load_registry
-from ..published import published
-from ..selection import Choice, check_options
+from ..boards.published import published
+from ..contract.registry import load_registry
+from ..contract.selection import Choice, check_options
 from .output import Format, FormatOption, PluginOption, StrictOption, print_rows, warn_broken
 
 COLUMNS = ["task", "model", "params_real", "params_numel", "paper_params", "deviation"]
@@ -39,7 +39,7 @@ def params(
 
 
 def _row(registry: Any, task_choice: Choice, model_choice: Choice, scale: str) -> list[dict[str, Any]]:
-    from ..sizing import count_on_meta
+    from ..training.parameters import count_on_meta
 
     task, model = registry.task(task_choice.name).spec, registry.model(model_choice.name).spec
     if scale not in task.scales:

@@ -24,10 +24,10 @@ def plot(
 
     Example:  pdebench-hss plot leaderboards/latest
     """
-    from ..board_files import read_board
+    from ..boards.reading import read_board
+    from ..contract.registry import load_registry
     from ..plots import draw_board
-    from ..plugins import load_registry
-    from ..studies import titles_of
+    from ..studies.study_run import titles_of
 
     board = read_board(source).summary
     folder = out or (source if source.is_dir() else source.parent) / "figures"

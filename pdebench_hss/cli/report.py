@@ -16,7 +16,7 @@ def report(
 
     Example:  pdebench-hss report leaderboards/latest --out report.html
     """
-    from ..files import human_bytes
+    from ..base.files import human_bytes
     from ..report import write_report
 
     made = write_report(directories, out)
@@ -35,7 +35,7 @@ def serve(
 
     Example:  pdebench-hss serve leaderboards/latest
     """
-    from ..errors import UsageError
+    from ..base.errors import UsageError
     from ..report.server import Server
 
     if not directory.is_dir():

@@ -62,8 +62,8 @@ def run(
     pdebench-hss run --models 'resnet[width=32],linear' --tasks 'poisson_*' --budget seconds=60
     pdebench-hss run --config experiment.yaml --dry-run
     """
-    from ..config import load_config
-    from ..plugins import load_registry
+    from ..contract.registry import load_registry
+    from ..runs.config import load_config
 
     flags = {
         "models": models,
@@ -96,7 +96,7 @@ def run(
     registry.choose_models(settings.models)
     registry.choose_tasks(settings.tasks)
 
-    from ..runner import Run
+    from ..runs.runner import Run
     from .display import make_reporter, print_outcome, print_plan
 
     with make_reporter() as reporter:

@@ -8,12 +8,12 @@ from typing import Annotated, Any
 
 import typer
 
-from ..citations import in_words
-from ..errors import UsageError, did_you_mean
-from ..model import ModelSpec
-from ..plugins import Registered, Registry, load_registry
-from ..study import Study
-from ..task import TaskInfo, TaskSpec
+from ..base.errors import UsageError, did_you_mean
+from ..contract.citations import in_words
+from ..contract.model import ModelSpec
+from ..contract.registry import Registered, Registry, load_registry
+from ..contract.study import Study
+from ..contract.task import TaskInfo, TaskSpec
 from .output import Format, FormatOption, PluginOption, StrictOption, print_rows, warn_broken
 
 Facts = list[tuple[str, Any]]
@@ -157,7 +157,7 @@ def _infos(registry: Registry) -> Iterable[TaskInfo]:
 
 def _count_facts(name: str, registry: Registry) -> Facts:
     """Parameters on every task and scale (of a model), or of every model (on a task)."""
-    from ..sizing import count_on_meta
+    from ..training.parameters import count_on_meta
 
     models = [registry.models[name]] if name in registry.models else [m for _, m in sorted(registry.models.items())]
     facts: Facts = []

@@ -24,8 +24,8 @@ from .where import (
 )
 
 if TYPE_CHECKING:
-    from ..planner import Plan
-    from ..plugins import Registry
+    from ..contract.registry import Registry
+    from ..runs.plan import Plan
 
 FORMATS = ("png", "pdf", "svg")
 FigureOption = Annotated[str, typer.Option(help="Formats of the figure: png, pdf, svg; or none.")]
@@ -63,13 +63,13 @@ def study(
     pdebench-hss study exact_recovery --scale smoke
     pdebench-hss study table_1d --models my_solver,fno,linear --out leaderboards/mine
     """
-    from ..plugins import load_registry
+    from ..contract.registry import load_registry
 
     registry = load_registry(plugin or (), strict=bool(strict))
     found = registry.study(name).spec
     formats = formats_of(figure)
 
-    from ..studies import StudyRun, write_study
+    from ..studies.study_run import StudyRun, write_study
     from .display import console, make_reporter
 
     folder = Path(out or f"leaderboards/studies/{name}-{scale}")
@@ -110,8 +110,8 @@ def study(
 
 
 def formats_of(text: str) -> list[str]:
-    from ..errors import UsageError, did_you_mean
-    from ..selection import split
+    from ..base.errors import UsageError, did_you_mean
+    from ..contract.selection import split
 
     words = [word for word in split(text) if word != "none"]
     for word in words:
@@ -122,7 +122,7 @@ def formats_of(text: str) -> list[str]:
 
 
 def _print_plan(engine: Any, registry: Registry) -> None:
-    from ..estimates import estimate
+    from ..runs.estimates import estimate
     from .display import human_time, print_plan
 
     plan: Plan = engine.plan()
@@ -139,7 +139,7 @@ def _print_points(table: Any, columns: list[str]) -> None:
     """The table behind the figure, as people read it."""
     from tabulate import tabulate
 
-    from ..tables import format_error
+    from ..boards.frames import format_error
 
     shown = ["task", "model", "n_train", *columns]
     rows = [[*row[shown], _error(row, format_error), row["reason"]] for _, row in table.iterrows()]

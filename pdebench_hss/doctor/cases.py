@@ -13,16 +13,18 @@ import numpy as np
 import torch
 from torch import nn
 
-from .. import data, warm
-from ..config import make_config
-from ..model import ModelSpec
-from ..normalization import Affine, Normalizer
-from ..planner import Cell, make_plan
-from ..plugins import Registry
-from ..records import Record, Store
-from ..task import TaskInfo, TaskSpec
-from ..training import Optimizer, TrainSet
-from ..trial import Context, run_trial
+from ..contract.model import ModelSpec
+from ..contract.registry import Registry
+from ..contract.task import TaskInfo, TaskSpec
+from ..data import cache
+from ..runs.config import make_config
+from ..runs.plan import Cell, make_plan
+from ..training.loop import Optimizer, TrainSet
+from ..training.normalization import Affine, Normalizer
+from ..trials import warm
+from ..trials.record import Record
+from ..trials.store import Store
+from ..trials.trial import Context, run_trial
 
 SCALE = "smoke"
 NUMBERS = Optimizer(batch=8, lr=1e-3, lr_min=1e-4, weight_decay=1e-4)
@@ -91,7 +93,7 @@ def trained_trials(device: str, **options: Any) -> Iterator[Cell]:
             wish = {"models": case.model.name, "tasks": case.task.name, "scale": SCALE, "device": device, "out": folder}
             plan = make_plan(make_config({**wish, **options}), registry(), Store(folder))
         (cell,) = plan.cells
-        data.ensure(cell.dataset)
+        cache.ensure(cell.dataset)
         yield cell
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from .. import machine
+from ..base import machine
 from . import accelerator
 from .cases import run, trained_trials
 from .outcome import fail, ok, warn

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ..training import count_step_flops
+from ..training.loop import count_step_flops
 from . import accelerator
 from .cases import Case, cases, each_model
 from .outcome import fail, first_line, ok

@@ -8,10 +8,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from .. import machine
-from ..files import replacing
-from ..pool import WorkerPool
-from ..worker import Job
+from ..base import machine
+from ..base.files import replacing
+from ..workers.pool import WorkerPool
+from ..workers.worker import Job
 from .outcome import FAIL, Outcome
 
 FORMAT = 1
@@ -46,7 +46,7 @@ def examine(
 ) -> dict[str, Any]:
     """Run the checks and return the report. One that crashes, hangs or raises fails, and the others go on."""
     found, width = [], max(map(len, checks), default=0)
-    with WorkerPool(1, threads, preload=("pdebench_hss.warm",)) as pool:
+    with WorkerPool(1, threads, preload=("pdebench_hss.trials.warm",)) as pool:
         for name, target in checks.items():
             started = time.perf_counter()
             outcome = run_check(pool, name, target, device, timeout)

@@ -12,9 +12,9 @@ from typing import Any
 
 import torch
 
-from ..budget import Budget
-from ..records import OK as RECORD_OK
-from ..training import Interrupted, fit
+from ..contract.budget import Budget
+from ..training.loop import Interrupted, fit
+from ..trials.record import OK as RECORD_OK
 from . import accelerator
 from .cases import NUMBERS, Case, each_model, run, trained_trials
 from .outcome import fail, ok, skip, warn

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from ..errors import UsageError, did_you_mean
-from ..lazy import resolve
+from ..base.errors import UsageError, did_you_mean
+from ..base.references import resolve
 from .style import SETTINGS, add_heading, add_notes, failures, matplotlib, save
 
 if TYPE_CHECKING:
-    from ..study import Study
+    from ..contract.study import Study
 
 KINDS = {name: f"{__name__}.{name}:draw" for name in ("curves", "dots", "heatmaps")}
 PARETO_COSTS = ("fit_seconds", "predict_ms", "params_real", "fit_flops")
@@ -74,7 +74,7 @@ def draw_board(
 
 
 def _ranks(board: pd.DataFrame, titles: Mapping[str, str]) -> Any:
-    from ..statistics import average_ranks
+    from ..boards.ranking import average_ranks
     from . import critical_difference
 
     ranking = average_ranks(board)

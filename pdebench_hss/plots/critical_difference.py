@@ -10,8 +10,8 @@ import math
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from ..errors import UsageError
-from ..statistics import Ranking
+from ..base.errors import UsageError
+from ..boards.ranking import Ranking
 from .style import FONT, label_of, new_figure, styles
 
 ROW = 0.55  # between two names, in units of the diagram

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ..errors import UsageError
+from ..base.errors import UsageError
 from .style import CARETDOWN, FONT, End, Style, label_ends, label_of, log_ticks, new_figure, styles
 
 LABELS = {"n_train": "training samples", "beta": "β"}

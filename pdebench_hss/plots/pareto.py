@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ..errors import UsageError
-from ..statistics import pareto
-from ..tables import GROUP
+from ..base.errors import UsageError
+from ..boards.frames import GROUP
+from ..boards.ranking import pareto
 from .style import CARETDOWN, End, Style, label_ends, label_of, log_ticks, new_figure, styles
 
 COSTS = {

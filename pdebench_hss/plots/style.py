@@ -17,9 +17,9 @@ from typing import Any
 
 import pandas as pd
 
-from ..errors import UsageError
-from ..files import replacing
-from ..published import model_titles
+from ..base.errors import UsageError
+from ..base.files import replacing
+from ..boards.published import model_titles
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 GREYS = ("0.30", "0.45", "0.55", "0.40", "0.60")

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ..errors import UsageError
-from ..files import write_text
-from ..records import Store
+from ..base.errors import UsageError
+from ..base.files import write_text
+from ..trials.store import Store
 from .gallery import gallery
-from .html import render
+from .page import render
 from .page_data import page_data, read_board
 
 

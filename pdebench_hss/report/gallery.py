@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..records import OK
+from ..trials.record import OK
 from .panels import panels
 
 PICTURE_BYTES = 6_000_000

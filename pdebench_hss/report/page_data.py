@@ -21,13 +21,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from .. import __version__, tables
-from ..boards import sorted_results
-from ..intervals import by_start
-from ..paper_tables import CELL, has_rows, paper_table
-from ..plain_text import visible
-from ..published import model_titles, published_tables
-from ..records import Record, Store
+from ..base.plain_text import visible
+from ..base.version import __version__
+from ..boards import frames
+from ..boards.intervals import by_start
+from ..boards.published import model_titles, published_tables
+from ..boards.reference_tables import CELL, has_rows, paper_table
+from ..boards.writing import sorted_results
+from ..trials.record import Record
+from ..trials.store import Store
 
 CURVE_POINTS = 40
 QUANTILES = np.linspace(0, 1, 21)
@@ -38,7 +40,7 @@ ROW_COLUMNS = (
     *("fit_seconds", "predict_ms", "peak_memory_mb", "flops_step", "fit_flops", "status", "reason", "hardware"),
     *("device", "training_free"),
 )
-TRIAL_COLUMNS = ("key", "seed", "status", "reason", *tables.METRICS, "fit_seconds", "predict_ms", "peak_memory_mb")
+TRIAL_COLUMNS = ("key", "seed", "status", "reason", *frames.METRICS, "fit_seconds", "predict_ms", "peak_memory_mb")
 
 
 @dataclass
@@ -74,7 +76,7 @@ def page_data(boards: Sequence[Board]) -> dict[str, Any]:
     for number, board in enumerate(boards):
         results = sorted_results(board.records)
         independent = {key: by_start(errors, board.starts.get(key)) for key, errors in board.errors.items()}
-        table = tables.leaderboard(results, independent)
+        table = frames.leaderboard(results, independent)
         rows += _rows(number, results, table)
         papers += _papers(number, table)
         details |= {trial_id(number, record.key): _detail(record, board, pools) for record in board.records}
@@ -97,8 +99,8 @@ def trial_id(board: int, key: str) -> str:
 
 def _rows(number: int, results: pd.DataFrame, table: pd.DataFrame) -> list[dict[str, Any]]:
     """The rows of a board's leaderboard, each with its trials."""
-    identity = [*tables.GROUP, "model"]
-    like = table.groupby(tables.GROUP, sort=False, dropna=False).ngroup()  # rows that are ranked against each other
+    identity = [*frames.GROUP, "model"]
+    like = table.groupby(frames.GROUP, sort=False, dropna=False).ngroup()  # rows that are ranked against each other
     groups = [f"{number}-{place}" for place in like]
     trials: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
     for names, trial in zip(_records(results[identity]), _records(results[list(TRIAL_COLUMNS)])):

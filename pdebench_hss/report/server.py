@@ -21,9 +21,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-from ..records import Store
-from .html import render
+from ..trials.store import Store
 from .packing import pack
+from .page import render
 from .page_data import page_data, read_board, trial_id
 from .panels import panels
 

@@ -1,11 +1,11 @@
-"""The studies of the Neural-HSS paper, one YAML file each (the keys: `pdebench_hss.study`)."""
+"""The studies of the Neural-HSS paper, one YAML file each (the keys: `pdebench_hss.contract.study`)."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 from pdebench_hss import hookimpl
-from pdebench_hss.study import Study, read_study
+from pdebench_hss.contract.study import Study, read_study
 
 
 @hookimpl

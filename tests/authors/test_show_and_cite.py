@@ -7,10 +7,11 @@ import re
 
 import pytest
 
-from pdebench_hss.citations import bibliography, entries, in_words
-from pdebench_hss.plugins import load_registry
-from pdebench_hss.records import Record, Store
-from pdebench_hss.validation import trial_key
+from pdebench_hss.contract.citations import bibliography, entries, in_words
+from pdebench_hss.contract.registry import load_registry
+from pdebench_hss.trials.record import Record
+from pdebench_hss.trials.store import Store
+from pdebench_hss.trials.validation import trial_key
 
 HE = """@inproceedings{he2016deep,
   title = {Deep {Residual} Learning},

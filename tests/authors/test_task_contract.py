@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from pdebench_hss import Recipe, Scale, TaskSpec
-from pdebench_hss import task_testing as contract
-from pdebench_hss.errors import ContractError
-from pdebench_hss.plugins import load_registry
+from pdebench_hss.base.errors import ContractError
+from pdebench_hss.contract.registry import load_registry
+from pdebench_hss.testing import tasks as contract
 
 
 def fields(seeds, size, channels: int = 1) -> np.ndarray:

@@ -15,7 +15,7 @@ import typer.main
 
 import pdebench_hss as pb
 from pdebench_hss import cli as command_line
-from pdebench_hss.validation import digest
+from pdebench_hss.trials.validation import digest
 
 TOYS = Path(__file__).parent.parent / "toys" / "toy_plugin.py"
 typer.main.get_command = functools.lru_cache(typer.main.get_command)  # else every call inspects all commands again

@@ -274,8 +274,8 @@ def run(variant: str, kills: int, writing: int, seeds: int, seed: int, seconds: 
 
     import pdebench_hss.api
     import pdebench_hss.cli.app
-    import pdebench_hss.executors.inline  # noqa: F401
-    from pdebench_hss import plugins
+    import pdebench_hss.runs.executors.inline  # noqa: F401
+    from pdebench_hss.contract import registry as plugins
 
     registry = plugins.load_registry([TOYS])
     plugins.load_registry = lambda *_, **__: registry

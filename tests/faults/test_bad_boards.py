@@ -14,8 +14,8 @@ import pandas as pd
 import pytest
 from bad_boards import as_schema_1, command, edit, is_calm, make_board
 
-from pdebench_hss.board_files import read_board
-from pdebench_hss.records import Store
+from pdebench_hss.boards.reading import read_board
+from pdebench_hss.trials.store import Store
 
 TROUBLE = '=HYPERLINK("http://x","y")<img src=x onerror=alert(1)>|\x1b[31m\u202e'
 
@@ -352,7 +352,7 @@ def test_a_folder_of_records_that_is_a_link_is_refused(board):
 @pytest.fixture
 def strange(board) -> Path:
     """A board in which a task's title, a model's label and a reason are meant to do harm."""
-    from pdebench_hss.validation import trial_key
+    from pdebench_hss.trials.validation import trial_key
 
     for path in sorted((board / "records").glob("*.json")):
         content = json.loads(path.read_text())

@@ -17,22 +17,22 @@ import numpy as np
 import pytest
 from filelock import FileLock
 
-from pdebench_hss import data, datafile, generation
-from pdebench_hss.errors import DataError, UsageError
-from pdebench_hss.plugins import load_registry
+from pdebench_hss.base.errors import DataError, UsageError
+from pdebench_hss.contract.registry import load_registry
+from pdebench_hss.data import cache, generation, hdf5
 
 
 @pytest.fixture
 def dataset(toys):
     def make(task="toy", scale="smoke", seed=0, **params):
-        return data.Dataset(load_registry([toys]).task(task), scale, params, seed)
+        return cache.Dataset(load_registry([toys]).task(task), scale, params, seed)
 
     return make
 
 
 @pytest.fixture
 def ensure(toys):
-    return lambda dataset, jobs=1: data.ensure(dataset, jobs=jobs, plugin_files=[toys])
+    return lambda dataset, jobs=1: cache.ensure(dataset, jobs=jobs, plugin_files=[toys])
 
 
 def test_data_do_not_depend_on_how_many_processes_made_them(dataset, ensure, tmp_path, monkeypatch):
@@ -46,7 +46,7 @@ def test_data_do_not_depend_on_how_many_processes_made_them(dataset, ensure, tmp
 def test_another_seed_or_split_is_other_data(dataset, ensure):
     ensure(dataset())
     ensure(dataset(seed=1))
-    first, second = data.load(dataset()), data.load(dataset(seed=1))
+    first, second = cache.load(dataset()), cache.load(dataset(seed=1))
     samples = np.concatenate([d.inputs for t in (first, second) for d in (t.train, t.test)])
     assert len(np.unique(samples.reshape(len(samples), -1), axis=0)) == len(samples)
 
@@ -57,14 +57,14 @@ def test_the_file_tells_how_it_was_made(dataset, ensure):
     assert header.recipe["params"] == {"factor": 3.0}
     assert header.recipe["sizes"] == {"train": 12, "test": 4}
     assert set(header.moments) == {"train/inputs", "train/outputs", "test/inputs", "test/outputs"}
-    loaded = data.load(dataset("toy_params", factor=3.0))
+    loaded = cache.load(dataset("toy_params", factor=3.0))
     np.testing.assert_array_equal(loaded.train.outputs, 3.0 * loaded.train.inputs)
     assert header.moments["train/inputs"]["mean"] == pytest.approx(loaded.train.inputs.mean(), abs=1e-12)
 
 
 def test_forward_and_inverse_share_one_file(dataset, ensure):
     assert ensure(dataset("toy")).path == ensure(dataset("toy_shared")).path
-    forward, inverse = data.load(dataset("toy")), data.load(dataset("toy_shared"))
+    forward, inverse = cache.load(dataset("toy")), cache.load(dataset("toy_shared"))
     np.testing.assert_array_equal(forward.test.inputs, inverse.test.outputs)
     np.testing.assert_array_equal(forward.test.outputs, inverse.test.inputs)
 
@@ -91,18 +91,18 @@ def edit_recipe(path: Path) -> None:
 def test_a_damaged_file_is_noticed_and_made_again(dataset, ensure, damage):
     header = ensure(dataset())
     damage(header.path)
-    with pytest.raises(datafile.CorruptData):
-        datafile.verify(header.path)
-    with pytest.warns(data.DataWarning, match="is not what was written"):
+    with pytest.raises(hdf5.CorruptData):
+        hdf5.verify(header.path)
+    with pytest.warns(cache.DataWarning, match="is not what was written"):
         again = ensure(dataset())
     assert again.sha256 == header.sha256
-    assert datafile.verify(header.path, deep=True)
+    assert hdf5.verify(header.path, deep=True)
 
 
 def test_a_trial_never_loads_a_damaged_file(dataset, ensure):
     edit(ensure(dataset()).path)
-    with pytest.raises(datafile.CorruptData):
-        data.load(dataset())
+    with pytest.raises(hdf5.CorruptData):
+        cache.load(dataset())
 
 
 def test_an_edit_that_hides_its_time_is_found_by_verify(dataset, ensure, cli):
@@ -127,26 +127,26 @@ def rot(path: Path) -> None:
         file.seek(offset + 5)
         file.write(bytes([byte ^ 1]))
     os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
-    assert datafile.verify(path), "the stamp beside it still holds"
+    assert hdf5.verify(path), "the stamp beside it still holds"
 
 
 def test_a_flipped_bit_is_noticed_when_it_is_read(dataset, ensure):
     header = ensure(dataset())
     rot(header.path)
     with pytest.raises(DataError, match=r"is not what was written \(.*checksum") as raised:
-        data.load(dataset())
+        cache.load(dataset())
     assert "\n" not in str(raised.value)
-    with pytest.warns(data.DataWarning, match="making it again"):
+    with pytest.warns(cache.DataWarning, match="making it again"):
         assert ensure(dataset()).sha256 == header.sha256
-    assert data.load(dataset()).sha256 == header.sha256
+    assert cache.load(dataset()).sha256 == header.sha256
 
 
 def test_who_asks_for_damaged_samples_gets_them_made_again(toys, dataset, ensure):
     header = ensure(dataset())
-    expected = data.load(dataset()).test.outputs
+    expected = cache.load(dataset()).test.outputs
     rot(header.path)
-    with pytest.warns(data.DataWarning, match="making it again"):
-        found = data.obtain(dataset(), plugin_files=[toys])
+    with pytest.warns(cache.DataWarning, match="making it again"):
+        found = cache.obtain(dataset(), plugin_files=[toys])
     np.testing.assert_array_equal(found.test.outputs, expected)
 
 
@@ -169,14 +169,14 @@ def test_what_verify_finds_damaged_is_made_again(cli, dataset, ensure):
     assert "checksum" in done.out
     assert "1 datasets, 1 corrupt" in done.out
     assert not header.path.with_name(header.path.name + ".ok").exists()
-    with pytest.warns(data.DataWarning, match="making it again"):
+    with pytest.warns(cache.DataWarning, match="making it again"):
         ensure(dataset())
-    assert datafile.verify(header.path, deep=True).sha256 == header.sha256
+    assert hdf5.verify(header.path, deep=True).sha256 == header.sha256
 
 
 def test_a_file_without_checksums_is_read_as_before(dataset, ensure):
     header = ensure(dataset())
-    expected = data.load(dataset())
+    expected = cache.load(dataset())
     with h5py.File(header.path, "r+") as file:
         for name in header.shapes:
             content = file[name][()]
@@ -186,15 +186,15 @@ def test_a_file_without_checksums_is_read_as_before(dataset, ensure):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert ensure(dataset()).sha256 == header.sha256
-    np.testing.assert_array_equal(data.load(dataset()).train.inputs, expected.train.inputs)
+    np.testing.assert_array_equal(cache.load(dataset()).train.inputs, expected.train.inputs)
 
 
 @pytest.mark.parametrize(
     "shape", [(12, 1, 16), (1000, 1, 128), (3, 5, 2, 300, 300), (2, 1, 200, 200, 200), (7, 1, 2**22)]
 )
 def test_chunks_hold_a_megabyte_and_waste_little(shape):
-    chunks = datafile.chunk_shape(shape, 8)
-    assert np.prod(chunks) * 8 <= datafile.CHUNK_BYTES
+    chunks = hdf5.chunk_shape(shape, 8)
+    assert np.prod(chunks) * 8 <= hdf5.CHUNK_BYTES
     stored = np.prod([-(-length // chunk) * chunk for length, chunk in zip(shape, chunks)])
     assert stored <= 1.1 * np.prod(shape)
 
@@ -236,7 +236,7 @@ def test_two_processes_make_it_once(toys, dataset, monkeypatch, tmp_path):
         assert process.returncode == 0, err
     seeds = trace.read_text().split()
     assert len(seeds) == len(set(seeds)) == 16  # every sample exactly once
-    assert datafile.verify(dataset("toy_slow").path, deep=True)
+    assert hdf5.verify(dataset("toy_slow").path, deep=True)
 
 
 def test_a_killed_generation_goes_on_where_it_was(toys, dataset, ensure, monkeypatch, tmp_path):
@@ -323,15 +323,15 @@ def test_a_full_disk_is_one_clear_line(cli, toys):
 
 
 def test_too_little_space_is_said_before_anything_is_made(dataset, monkeypatch):
-    monkeypatch.setattr(data.shutil, "disk_usage", lambda _: type("Usage", (), {"free": 1000})())
+    monkeypatch.setattr(cache.shutil, "disk_usage", lambda _: type("Usage", (), {"free": 1000})())
     with pytest.raises(DataError, match=r"needs .* are free"):
-        data.ensure(dataset())
+        cache.ensure(dataset())
 
 
 def test_a_task_without_a_reader_refuses_a_data_dir(toys, tmp_path):
     spec = load_registry([toys]).task("toy").spec
     with pytest.raises(UsageError, match="no reader"):
-        data.find_source(tmp_path, [spec])
+        cache.find_source(tmp_path, [spec])
 
 
 def test_list_and_clean(cli, dataset, ensure):

@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pdebench_hss import data, sources
-from pdebench_hss.errors import UsageError
-from pdebench_hss.plugins import Origin, Registered, load_registry
+from pdebench_hss.base.errors import UsageError
+from pdebench_hss.contract.registry import Origin, Registered, load_registry
+from pdebench_hss.data import cache, sources
 
 TASK = """
 import numpy as np
@@ -72,7 +72,7 @@ def install(site: Path, dist: str, code: str) -> None:
 
 
 def identity(task: str, *files: Path) -> str:
-    return data.Dataset(load_registry(files).task(task), "smoke").id
+    return cache.Dataset(load_registry(files).task(task), "smoke").id
 
 
 # --- the generator ---------------------------------------------------------------------------------------------------
@@ -91,7 +91,7 @@ def test_a_plugin_that_names_a_built_in_dataset_is_set_aside_and_poisons_nothing
     assert made.err.count("\n") == 1
     for word in ("task 'flat' (aaa-solver 0.1)", "task 'poisson_1d' (pdebench-hss ", "not its generator"):
         assert word in made.err
-    ours = data.load(data.Dataset(load_registry().task("poisson_1d"), "smoke"))
+    ours = cache.load(cache.Dataset(load_registry().task("poisson_1d"), "smoke"))
     assert np.abs(ours.test.outputs).max() > 0, "y = 0 would be the plugin's"
 
 
@@ -145,7 +145,7 @@ def test_a_distribution_counts_by_name_and_not_by_version_or_module():
     spec = load_registry().task("poisson_1d").spec
 
     def made_by(*origin: str) -> str:
-        return data.Dataset(Registered(spec, Origin(*origin)), "smoke").id
+        return cache.Dataset(Registered(spec, Origin(*origin)), "smoke").id
 
     assert made_by("acme-solver", "1.0", "here") == made_by("Acme_Solver", "2.0", "there")
     assert made_by("acme-solver", "1.0", "here") != made_by("other-solver", "1.0", "here")
@@ -156,7 +156,7 @@ def test_data_of_an_edited_generator_are_made_again(cli, tmp_path):
         file = plugin(tmp_path / "mine.py", "mine", factor=factor)
         done = cli("data", "generate", "--plugin", str(file), "--tasks", "mine_alone", "--scale", "smoke")
         assert done.code == 0, done.err
-        samples = data.load(data.Dataset(load_registry([file]).task("mine_alone"), "smoke"))
+        samples = cache.load(cache.Dataset(load_registry([file]).task("mine_alone"), "smoke"))
         return samples.test.outputs / samples.test.inputs
 
     np.testing.assert_allclose(outputs(1.0), 1.0)
@@ -170,7 +170,7 @@ def test_data_of_an_edited_generator_are_made_again(cli, tmp_path):
 def readable(toys):
     """A task with a reader."""
     spec = load_registry().task("gray_scott_forward").spec
-    return lambda folder: data.find_source(folder, [spec]).id
+    return lambda folder: cache.find_source(folder, [spec]).id
 
 
 def fill(folder: Path, name: str, content: bytes) -> Path:

@@ -15,10 +15,10 @@ from pathlib import Path
 
 import pytest
 
-from pdebench_hss import pool as pools
-from pdebench_hss.pool import WorkerPool
-from pdebench_hss.scratch import OWNER, Scratch, remove_abandoned
-from pdebench_hss.worker import Job
+from pdebench_hss.base.scratch import OWNER, Scratch, remove_abandoned
+from pdebench_hss.workers import pool as pools
+from pdebench_hss.workers.pool import WorkerPool
+from pdebench_hss.workers.worker import Job
 
 pytestmark = [pytest.mark.timeout(240), pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")]
 

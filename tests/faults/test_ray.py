@@ -15,10 +15,10 @@ import pandas as pd
 import pytest
 
 import pdebench_hss as pb
-from pdebench_hss.config import RunConfig
-from pdebench_hss.errors import PdebenchError
-from pdebench_hss.records import Store
-from pdebench_hss.runner import Run
+from pdebench_hss.base.errors import PdebenchError
+from pdebench_hss.runs.config import RunConfig
+from pdebench_hss.runs.runner import Run
+from pdebench_hss.trials.store import Store
 
 ray = pytest.importorskip("ray")
 pytestmark = [pytest.mark.timeout(240), pytest.mark.early]

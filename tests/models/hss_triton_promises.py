@@ -16,7 +16,7 @@ from pdebench_hss_models.neural_hss.layer import HSSLayer
 from pdebench_hss_models.neural_hss.triton_layer import apply_triton, merge_rows
 from torch import Tensor
 
-from pdebench_hss import flops
+from pdebench_hss.training import flops
 
 
 @dataclass(frozen=True)

@@ -26,8 +26,8 @@ from pdebench_hss_models.neural_hss.refine import pseudo_solve, refine
 from torch import Tensor
 
 from pdebench_hss import Recipe, Scale, TaskInfo, TaskSpec
-from pdebench_hss.normalization import Affine, Normalizer
-from pdebench_hss.selection import check_options, choose
+from pdebench_hss.contract.selection import check_options, choose
+from pdebench_hss.training.normalization import Affine, Normalizer
 
 SPEC = next(spec for spec in pdebench_hss_models() if spec.name == "hss_fit")
 POINTS = 128

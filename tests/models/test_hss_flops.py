@@ -10,10 +10,10 @@ from pdebench_hss_models.neural_hss import triton_layer
 from pdebench_hss_models.neural_hss.model import NeuralHSS
 from pdebench_hss_models.neural_hss.ways import WAYS
 
-from pdebench_hss import flops
-from pdebench_hss.counting import counting
-from pdebench_hss.normalization import Affine, Normalizer
-from pdebench_hss.training import TrainSet, count_step_flops
+from pdebench_hss.training import flops
+from pdebench_hss.training.counting import counting
+from pdebench_hss.training.loop import TrainSet, count_step_flops
+from pdebench_hss.training.normalization import Affine, Normalizer
 
 
 def step_flops(way: str, grid: tuple[int, ...], terms: int, batch: int = 9) -> float:

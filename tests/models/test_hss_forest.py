@@ -11,7 +11,7 @@ from pdebench_hss_models.neural_hss.modes import modal_sum
 from test_hss_ways import SHAPES, batch_last
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from pdebench_hss import flops
+from pdebench_hss.training import flops
 
 
 @pytest.fixture(autouse=True)

@@ -16,7 +16,7 @@ from pdebench_hss_models.neural_hss.modes import modal_sum
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from pdebench_hss import flops
+from pdebench_hss.training import flops
 
 FORCED = ("tree", "collapsed", "dense")
 

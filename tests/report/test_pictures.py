@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from pdebench_hss import Recipe, Scale, TaskSpec
-from pdebench_hss.data import ensure
-from pdebench_hss.pictures import pick, pictures
-from pdebench_hss.plugins import load_registry
-from pdebench_hss.trial import Context, run_trial
+from pdebench_hss.contract.registry import load_registry
+from pdebench_hss.data.cache import ensure
+from pdebench_hss.trials.pictures import pick, pictures
+from pdebench_hss.trials.trial import Context, run_trial
 
 
 def info(grid, steps=1, channels=1, **more):
@@ -86,9 +86,9 @@ def test_the_largest_built_in_picture_takes_less_than_a_megabyte_on_disk():
 
 @pytest.fixture
 def toy_trial(toys, tmp_path):
-    from pdebench_hss.config import load_config
-    from pdebench_hss.planner import make_plan
-    from pdebench_hss.records import Store
+    from pdebench_hss.runs.config import load_config
+    from pdebench_hss.runs.plan import make_plan
+    from pdebench_hss.trials.store import Store
 
     flags = {"models": "toy_conv", "tasks": "toy", "scale": "smoke", "plugins": [toys], "device": "cpu"}
     registry = load_registry((toys,))

@@ -11,8 +11,8 @@ import time
 import pytest
 from board_of_records import make_record, make_trial, usual_board, write_board
 
-from pdebench_hss.records import Store
 from pdebench_hss.report.server import Server
+from pdebench_hss.trials.store import Store
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ from pdebench_hss_tasks.heat.equation import DIFFUSIVITY, diffuse
 from pdebench_hss_tasks.heat.sine import amplitudes, values
 from scipy.integrate import solve_ivp
 
-from pdebench_hss.task import Recipe, Scale
+from pdebench_hss.contract.task import Recipe, Scale
 
 SMOKE = BURGERS_1D.scales["smoke"]
 # Of seeds 0 ... 3: means over the left half (the whole is odd) and deviations, of inputs and outputs.

@@ -17,9 +17,9 @@ from pdebench_hss_tasks.gray_scott.starts import FAMILIES, centre_and_width, sta
 from scipy.integrate import solve_ivp
 
 import pdebench_hss as pb
-from pdebench_hss.data import Dataset, sample_seeds
-from pdebench_hss.plugins import load_registry
-from pdebench_hss.records import Store
+from pdebench_hss.contract.registry import load_registry
+from pdebench_hss.data.cache import Dataset, sample_seeds
+from pdebench_hss.trials.store import Store
 
 PAIRS = np.array(list(PATTERNS.values()))
 FEED, KILL = PAIRS.T

@@ -10,7 +10,7 @@ from pdebench_hss_tasks.gray_scott import FORWARD
 from pdebench_hss_tasks.gray_scott.samples import PATTERNS
 from pdebench_hss_tasks.gray_scott.well_files import read
 
-from pdebench_hss.task import Recipe, Scale
+from pdebench_hss.contract.task import Recipe, Scale
 
 SIZE = Scale((8, 8), train=12, test=6, recipe=Recipe(steps=1, batch=1), options={"horizon": 40})
 SNAPSHOTS = 5  # one every 10 time units, first and last included

@@ -10,7 +10,7 @@ from pdebench_hss_tasks.heat.sine import amplitudes
 from scipy.integrate import solve_ivp
 from scipy.linalg import expm
 
-from pdebench_hss.task import Recipe, Scale
+from pdebench_hss.contract.task import Recipe, Scale
 
 SMALL = HEAT_1D.scales["small"]
 RECORDED_MOMENTS = [

@@ -8,7 +8,7 @@ from pdebench_hss_tasks.hss_recovery import HSS_RECOVERY
 from pdebench_hss_tasks.hss_recovery.operator import generate, random_hss
 
 import pdebench_hss as pb
-from pdebench_hss.plugins import load_registry
+from pdebench_hss.contract.registry import load_registry
 
 SIZE = HSS_RECOVERY.scales["smoke"]
 PARAMS = dict(HSS_RECOVERY.params)

@@ -13,7 +13,7 @@ import scipy.io
 from pdebench_hss_tasks.navier_stokes.diffusionpde import read
 from pdebench_hss_tasks.navier_stokes.matfile import fields
 
-from pdebench_hss.task import Recipe, Scale
+from pdebench_hss.contract.task import Recipe, Scale
 
 Writer = Callable[[Path, dict[str, np.ndarray]], None]
 

@@ -10,7 +10,7 @@ import scipy.sparse as sparse
 from pdebench_hss_tasks.poisson import POISSON_1D, POISSON_2D, POISSON_3D, box, dirichlet, forcing, grid
 from scipy.sparse.linalg import spsolve
 
-from pdebench_hss.task import Recipe, Scale
+from pdebench_hss.contract.task import Recipe, Scale
 
 ANY_RECIPE = Recipe(steps=1, batch=1)
 

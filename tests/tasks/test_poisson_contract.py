@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from pdebench_hss_tasks import advection_diffusion, helmholtz, poisson
 
-from pdebench_hss.data import sample_seeds
-from pdebench_hss.lazy import call_target
-from pdebench_hss.task import TaskSpec
+from pdebench_hss.base.references import call_target
+from pdebench_hss.contract.task import TaskSpec
+from pdebench_hss.data.cache import sample_seeds
 
 TASKS = {spec.name: spec for room in (poisson, helmholtz, advection_diffusion) for spec in room.pdebench_hss_tasks()}
 every_task = pytest.mark.parametrize("spec", TASKS.values(), ids=TASKS)

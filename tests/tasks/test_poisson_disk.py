@@ -7,7 +7,7 @@ import pytest
 from pdebench_hss_tasks.poisson import POISSON_2D_MIXED, box, disk, forcing, grid
 from pdebench_hss_tasks.poisson.disk_cells import cut_by_disk
 
-from pdebench_hss.task import Recipe, Scale
+from pdebench_hss.contract.task import Recipe, Scale
 
 
 def size(n: int, points: int) -> Scale:

@@ -8,7 +8,7 @@ import scipy.sparse as sparse
 from pdebench_hss_tasks.poisson import POISSON_2D, POISSON_2D_LSHAPE, box, dirichlet, forcing, grid, lshape
 from scipy.sparse.linalg import spsolve
 
-from pdebench_hss.task import Recipe, Scale
+from pdebench_hss.contract.task import Recipe, Scale
 
 
 def size(n: int, points: int) -> Scale:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from pdebench_hss_tasks.poisson import POISSON_1D_NEUMANN, neumann
 
-from pdebench_hss.task import Recipe, Scale
+from pdebench_hss.contract.task import Recipe, Scale
 
 
 def size(n: int, points: int) -> Scale:

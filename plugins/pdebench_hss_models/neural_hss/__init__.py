@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from pdebench_hss.citations import NEURAL_HSS
-from pdebench_hss.hookspecs import hookimpl
-from pdebench_hss.model import ModelSpec
+from pdebench_hss.contract.citations import NEURAL_HSS
+from pdebench_hss.contract.hookspecs import hookimpl
+from pdebench_hss.contract.model import ModelSpec
 
 from .hparams import fit_hparams, fit_supports, hparams, recipe
 

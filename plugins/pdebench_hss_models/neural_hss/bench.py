@@ -11,8 +11,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from pdebench_hss import machine
-from pdebench_hss.bench import Request, Result, alternate, memory_of
+from pdebench_hss.base import machine
+from pdebench_hss.bench.timing import Request, Result, alternate, memory_of
 
 from .cost import CPU, Axis, prices, root_entries
 from .layer import HSSMap

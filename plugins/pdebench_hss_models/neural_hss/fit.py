@@ -34,8 +34,8 @@ from .layer import HSSMatrix
 from .refine import join_rows, pseudo_solve, refine
 
 if TYPE_CHECKING:
-    from pdebench_hss.task import TaskInfo
-    from pdebench_hss.training import TrainSet
+    from pdebench_hss.contract.task import TaskInfo
+    from pdebench_hss.training.loop import TrainSet
 
 CUTOFFS = (1e-12, 1e-9, 1e-6)
 

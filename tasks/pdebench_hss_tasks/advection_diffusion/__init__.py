@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pdebench_hss import hookimpl
-from pdebench_hss.task import Recipe, Scale, TaskSpec
+from pdebench_hss.contract.task import Recipe, Scale, TaskSpec
 
 HERE = "pdebench_hss_tasks.advection_diffusion"
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from pdebench_hss import hookimpl
-from pdebench_hss.citations import NEURAL_HSS
-from pdebench_hss.task import Recipe, Scale, TaskSpec
+from pdebench_hss.contract.citations import NEURAL_HSS
+from pdebench_hss.contract.task import Recipe, Scale, TaskSpec
 
 HERE = "pdebench_hss_tasks.heat"
 

@@ -16,8 +16,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from pdebench_hss.hashing import seed_from
-from pdebench_hss.task import Scale
+from pdebench_hss.base.hashing import seed_from
+from pdebench_hss.contract.task import Scale
 
 
 def generate(seeds: Sequence[int], size: Scale, rank: int, levels: int, operator: int) -> tuple[np.ndarray, np.ndarray]:

@@ -1,0 +1,119 @@
+"""Time and memory of computations side by side: ``pdebench-hss bench NAME``.
+
+A bench is a function ``(request) -> Result`` that a plugin names in the hook ``pdebench_hss_benches``. What is compared
+takes turns (a machine that gets slower meets all alike), after a warm-up, with the number of threads fixed and written
+down. The median is reported, with the quarter and three-quarter marks as its spread.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import signal
+import statistics
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from ..base import machine
+
+if TYPE_CHECKING:
+    from ..contract.registry import Registry
+
+ENOUGH = 0.02  # seconds that one measurement of something fast should take: it is repeated inside
+FEWEST = 3  # measurements of something slow
+
+
+@dataclass(frozen=True)
+class Request:
+    """What was asked for. ``seconds`` bounds the time spent on one row; a bench ignores what it has no use for."""
+
+    registry: Registry
+    models: str = "all"
+    tasks: str | None = None
+    scale: str = "paper"
+    threads: int = 1
+    repeats: int = 9
+    seconds: float = 60.0
+    explain: bool = False
+    say: Callable[[str], None] = print
+
+
+@dataclass
+class Result:
+    """Rows for the CSV and the terminal, and figures by name."""
+
+    columns: list[str]
+    rows: list[dict[str, Any]]
+    figures: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Milliseconds."""
+
+    median: float
+    low: float
+    high: float
+    repeats: int
+
+    def columns(self, name: str) -> dict[str, float]:
+        return {f"{name}_ms": self.median, f"{name}_ms_low": self.low, f"{name}_ms_high": self.high}
+
+
+def alternate(functions: Mapping[str, Callable[[], Any]], repeats: int = 9, seconds: float = 60.0) -> dict[str, Timing]:
+    """Time all functions in turn, each warm; slow ones less often, but `FEWEST` times at least."""
+    inner, rounds = {}, {}
+    for name, function in functions.items():
+        function()
+        start = time.perf_counter()
+        function()
+        once = max(time.perf_counter() - start, 1e-7)
+        inner[name] = max(1, round(ENOUGH / once))
+        rounds[name] = max(FEWEST, min(repeats, int(seconds / (once * inner[name]))))
+    taken: dict[str, list[float]] = {name: [] for name in functions}
+    for turn in range(max(rounds.values(), default=0)):
+        names = [name for name in functions if turn < rounds[name]]
+        for name in reversed(names) if turn % 2 else names:
+            start = time.perf_counter()
+            for _ in range(inner[name]):
+                functions[name]()
+            taken[name].append((time.perf_counter() - start) / inner[name])
+    return {name: timing(values) for name, values in taken.items()}
+
+
+def timing(seconds: list[float]) -> Timing:
+    low, _, high = statistics.quantiles(seconds, n=4, method="inclusive") if len(seconds) > 1 else seconds * 3
+    return Timing(1e3 * statistics.median(seconds), 1e3 * low, 1e3 * high, len(seconds))
+
+
+def memory_of(function: Callable[[], Any]) -> int:
+    """Bytes that a call adds to what is resident before it, at its worst moment."""
+    try:
+        ctypes.CDLL(None).malloc_trim(0)  # give back what earlier calls left behind, or the peak would hide in it
+    except (OSError, AttributeError):
+        pass
+    before = machine.reset_peak_memory()
+    function()
+    return max(0, machine.peak_memory() - before)
+
+
+class TookTooLong(Exception):
+    pass
+
+
+@contextmanager
+def time_limit(seconds: float) -> Iterator[None]:
+    """Raise `TookTooLong` at the next line of Python after so many seconds."""
+
+    def stop(*_: Any) -> None:
+        raise TookTooLong(f"takes more than {seconds:.0f} s")
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)

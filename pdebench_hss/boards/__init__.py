@@ -1,0 +1,1 @@
+"""Records to tables: frames, intervals, ranking, comparison; boards written, and read back in any state."""

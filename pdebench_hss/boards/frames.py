@@ -1,0 +1,279 @@
+"""Records -> tables. Pure functions: records in, pandas out; nothing is ever edited by hand.
+
+`results` has one row per trial, `leaderboard` one row per task and model. Rules:
+
+* errors keep full precision; mean and standard deviation (n - 1) are over seeds, and only over those that ended well:
+  a seed counts by its finite error, whatever its status claims
+* ``err_low`` and ``err_high`` are the 95 % interval of the mean (`intervals`), over test samples where they are at hand
+* a rank is given to models all of whose expected seeds ended well, within one task, scale, budget and train size
+* ``skill`` = 1 - error / error of the best training-free baseline in the same group; 0 is "no better than that"
+* errors that differ by less than `ROUNDING` of the field's size are equal: they share a rank, and a skill of 0
+* what failed, was skipped or has not run yet is a row with its status and reason, never averaged over
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from ..base.devices import DEFAULT_PRECISION, label
+from ..base.plain_text import code, markdown
+from ..training.metrics import mean_of
+from ..trials.record import DIVERGED, OK, Record
+from .intervals import Errors, error_interval
+
+# Columns as in the documentation; what a reader needs to tell rows apart comes first.
+LEADERBOARD_COLUMNS = [
+    *("task", "equation", "model", "scale", "budget", "n_train", "metric", "params_real", "params_numel"),
+    *("test_err_mean", "test_err_std", "n_seeds", "n_expected", "rank", "skill", "fit_seconds", "predict_ms"),
+    *("peak_memory_mb", "flops_step", "status", "reason", "data_hash", "hardware", "params_target", "data_id"),
+    *("device", "err_low", "err_high", "fit_flops", "data_seconds", "training_free"),
+]
+METRICS = ("test_err", "relative_l2", "trajectory_l2", "rmse", "max_error")
+RESULTS_COLUMNS = [
+    *("key", "task", "equation", "model", "scale", "budget", "n_train", "seed", "metric"),
+    *("params_real", "params_numel"),
+    *METRICS,
+    *("steps", "fit_seconds", "predict_ms"),
+    *("peak_memory_mb", "flops_step", "status", "reason", "data_hash", "hardware", "params_target", "data_id"),
+    *("device", "training_free", "fit_flops", "data_seconds"),
+]
+ROUNDING = 1e-12  # of the field's size: what is left of a difference after some 10^4 roundings in double precision
+GROUP = ["task", "scale", "budget", "n_train", "params_target", "data_id", "device"]
+
+
+def results(records: Iterable[Record]) -> pd.DataFrame:
+    """One row per trial."""
+    return pd.DataFrame([_row(record) for record in records], columns=RESULTS_COLUMNS)
+
+
+def _row(record: Record) -> dict[str, Any]:
+    trial = record.trial
+    return {
+        "key": record.key,
+        "task": trial["task_label"],
+        "equation": trial["equation"],
+        "model": trial["model_label"],
+        "scale": trial["scale"],
+        "budget": trial["budget"],
+        "n_train": trial["n_train"],
+        "seed": trial["seed"],
+        "metric": trial["metric"],
+        "params_real": record.parameters.get("real"),
+        "params_numel": record.parameters.get("numel"),
+        **{name: record.metrics.get(name) for name in METRICS},
+        "steps": record.spent.get("steps"),
+        "fit_seconds": record.seconds.get("fit"),
+        "predict_ms": record.predict_ms,
+        "peak_memory_mb": record.peak_memory / 1e6 if record.peak_memory is not None else None,
+        "flops_step": record.flops_step,
+        "status": record.status,
+        "reason": record.reason,
+        "data_hash": record.data.get("sha256"),
+        "hardware": record.provenance.get("hardware", {}).get("id"),
+        "params_target": trial["params_target"],
+        "data_id": trial["data_id"][:12],
+        "device": label(trial["device"], trial.get("precision", DEFAULT_PRECISION)),
+        "training_free": trial["training_free"],
+        "fit_flops": record.spent.get("flops"),
+        "data_seconds": _data_seconds(record),
+    }
+
+
+def solver_levels(records: Iterable[Record]) -> pd.DataFrame:
+    """One row for each level that a trial of a classical solver measured, named and grouped as on a leaderboard."""
+    rows = []
+    for record in records:
+        row = _row(record) if record.levels else {}
+        for level in record.levels:
+            label = f"{record.trial['model']}[level={level['level']}]"
+            measured = {"model": label, "test_err_mean": level["test_err"], "predict_ms": level["predict_ms"]}
+            rows.append({**row, **measured})
+    return pd.DataFrame(rows, columns=LEADERBOARD_COLUMNS)
+
+
+def _data_seconds(record: Record) -> float | None:
+    """What generating the training samples cost, in seconds of one core; nothing, if the model uses none."""
+    if record.data.get("uses_train") is False:
+        return 0.0
+    per_sample, count = record.data.get("seconds_per_sample"), record.data.get("n_train")
+    return per_sample * count if per_sample is not None and count is not None else None
+
+
+def leaderboard(results: pd.DataFrame, samples: Mapping[str, np.ndarray] | None = None) -> pd.DataFrame:
+    """One row per task and model, best first. ``samples``: the errors of each test sample, by the key of a trial."""
+    rows = [
+        _summary(dict(zip([*GROUP, "model"], names)), trials, samples or {})
+        for names, trials in results.groupby([*GROUP, "model"], sort=False, dropna=False)
+    ]
+    board = pd.DataFrame(rows, columns=[*LEADERBOARD_COLUMNS, "field_size"])
+    parts = [_rank(group) for _, group in board.groupby(GROUP, sort=False, dropna=False)]
+    return pd.concat(parts or [board], ignore_index=True)[LEADERBOARD_COLUMNS]
+
+
+def seed_errors(trials: pd.DataFrame, samples: Mapping[str, np.ndarray]) -> Errors:
+    """What is known of the errors of one cell whose trials all ended well."""
+    keys = dict(zip(trials["seed"], trials["key"]))
+    known = {seed: samples[key] for seed, key in keys.items() if key in samples}
+    return Errors.of(dict(zip(trials["seed"], trials["test_err"])), known)
+
+
+def _summary(names: dict[str, Any], trials: pd.DataFrame, samples: Mapping[str, np.ndarray]) -> dict[str, Any]:
+    counts = (trials["status"] == OK) & np.isfinite(trials["test_err"].astype(float))
+    good, bad = trials[counts], trials[~counts]
+    shown = good if len(good) else trials
+    first = shown.iloc[0]
+    low, high = error_interval(seed_errors(good, samples)) if len(good) else (np.nan, np.nan)
+    return {
+        **names,
+        **{column: first[column] for column in ("equation", "metric", "params_real", "params_numel", "flops_step")},
+        **{column: _same(shown[column]) for column in ("data_hash", "hardware")},
+        "test_err_mean": mean_of(good["test_err"].to_numpy(float)) if len(good) else np.nan,
+        "test_err_std": _spread(good["test_err"]),
+        "n_seeds": len(good),
+        "n_expected": len(trials),
+        **{column: shown[column].median() for column in ("fit_seconds", "predict_ms", "fit_flops", "data_seconds")},
+        "err_low": low,
+        "err_high": high,
+        "peak_memory_mb": shown["peak_memory_mb"].max(),
+        **_ending(bad),
+        "training_free": bool(trials["training_free"].any()),
+        "field_size": (good["test_err"] / good["relative_l2"].where(good["relative_l2"] > 0)).median(),
+    }
+
+
+def _ending(bad: pd.DataFrame) -> dict[str, str]:
+    """How a cell ended, as the first of its trials that has no error tells it."""
+    if bad.empty:
+        return {"status": OK, "reason": ""}
+    first = bad.iloc[0]
+    if first["status"] == OK:
+        return {"status": DIVERGED, "reason": "the test error is not finite"}
+    return {"status": str(first["status"]), "reason": str(first["reason"])}
+
+
+def _spread(errors: pd.Series) -> float:
+    """Standard deviation over seeds; equal errors have none, not even that of rounding their mean."""
+    if len(errors) < 2:
+        return math.nan
+    if errors.nunique() == 1:
+        return 0.0
+    with np.errstate(over="ignore"):
+        spread = float(errors.std(ddof=1))
+    if 0 < spread < math.inf:
+        return spread
+    largest = float(errors.max())  # squares of 1e200 or 1e-200: scale before squaring
+    return float((errors / largest).std(ddof=1)) * largest
+
+
+def _same(values: pd.Series) -> Any:
+    """The value all rows share; where they differ, all of them, because then they must not be compared blindly."""
+    found = [str(value) for value in values.dropna().unique()]
+    return "|".join(found) if found else None
+
+
+def _rank(group: pd.DataFrame) -> pd.DataFrame:
+    complete = group["n_seeds"] == group["n_expected"]
+    errors = group["test_err_mean"].where(complete)
+    size = group["field_size"].median()  # in the metric's own units: 1 for a relative error
+    rounding = ROUNDING * (size if np.isfinite(size) else 1.0)
+    group = group.assign(rank=_shared_ranks(errors, rounding))
+    baseline = errors[group["training_free"]].min()
+    if np.isfinite(baseline) and baseline > 0:
+        group["skill"] = (1.0 - errors / baseline).mask((errors - baseline).abs() <= rounding, 0.0)
+    return group.sort_values(["rank", "model"], na_position="last")
+
+
+def _shared_ranks(errors: pd.Series, rounding: float) -> pd.Series:
+    """Places from 1 on; what lies within rounding of the first of its place shares it."""
+    ranks: dict[Any, int] = {}
+    first, place = -math.inf, 0
+    for number, (row, error) in enumerate(errors.dropna().sort_values(kind="stable").items(), start=1):
+        if error - first > rounding:
+            first, place = error, number
+        ranks[row] = place
+    return pd.Series(ranks, dtype="Int64").reindex(errors.index)
+
+
+def to_markdown(board: pd.DataFrame) -> str:
+    """One table per group, as on the screen."""
+    from tabulate import tabulate
+
+    parts = []
+    for _, group in board.groupby(GROUP, sort=False, dropna=False):
+        first = group.iloc[0]
+        parts.append(f"## {markdown(title(first))} (`{code(first['task'])}`)\n\n{markdown(group_line(first))}\n")
+        rows = [[markdown(cell) for cell in display_row(row)] for _, row in group.iterrows()]
+        parts.append(tabulate(rows, headers=DISPLAY_HEADERS, tablefmt="github", disable_numparse=True) + "\n")
+    return "\n".join(parts)
+
+
+DISPLAY_HEADERS = ["#", "model", "error", "params", "fit", "predict", "skill", ""]
+
+
+def title(row: pd.Series) -> str:
+    """The equation's name; titles come from the paper and may have TeX's dash."""
+    return str(row["equation"]).replace("--", "–")
+
+
+def group_line(row: pd.Series) -> str:
+    parts = [f"scale {row['scale']}", str(row["budget"]), f"{row['n_train']} training samples", str(row["metric"])]
+    if pd.notna(row["params_target"]):
+        parts.append(f"sizes matched to {human_count(row['params_target'])} parameters")
+    if row["device"] != "cpu":
+        parts.append(str(row["device"]))
+    return " · ".join(parts)
+
+
+def display_row(row: pd.Series) -> list[str]:
+    """A leaderboard row as people read it."""
+    error = format_error(row["test_err_mean"])
+    if row["test_err_std"] > 0:  # closed forms don't depend on the seed
+        error += f" ± {format_error(row['test_err_std'])}"
+    if 0 < row["n_seeds"] < row["n_expected"]:
+        error += f" ({row['n_seeds']} of {row['n_expected']} seeds)"
+    params = human_count(row["params_real"]) if pd.notna(row["params_real"]) and row["params_real"] else "–"
+    if params != "–" and pd.notna(row["params_target"]):
+        params += f" ({100 * (row['params_real'] / row['params_target'] - 1):+.1f} %)"
+    return [
+        str(row["rank"]) if pd.notna(row["rank"]) else "–",
+        str(row["model"]),
+        error,
+        params,
+        f"{row['fit_seconds']:.1f} s" if pd.notna(row["fit_seconds"]) else "–",
+        f"{row['predict_ms']:.2g} ms" if pd.notna(row["predict_ms"]) else "–",
+        format_skill(row["skill"]),
+        "" if row["status"] == OK else _status_text(row),
+    ]
+
+
+def _status_text(row: pd.Series) -> str:
+    return str(row["reason"]) if row["status"] in ("skipped", "missing") else f"{row['status']}: {row['reason']}"
+
+
+def format_error(value: float) -> str:
+    """Short, but never rounded to nothing: 0.2113, 3.1e-08."""
+    if pd.isna(value):
+        return "–"
+    return f"{value:.4f}" if 0.01 <= value < 1000 else f"{value:.2e}"
+
+
+def format_skill(value: float) -> str:
+    """In percent; far below zero, how many times the baseline's error it is: 250×, 3e+12×."""
+    if pd.isna(value):
+        return "–"
+    if value > -10:
+        return f"{100 * value:+.0f}%"
+    times = 1 - value
+    return f"{times:.0f}×" if times < 1000 else f"{times:.0e}×"
+
+
+def human_count(count: float) -> str:
+    for limit, unit in ((1e9, "G"), (1e6, "M"), (1e3, "K")):
+        if count >= limit:
+            return f"{count / limit:.3g}{unit}"
+    return f"{count:.0f}"

@@ -1,0 +1,79 @@
+"""`statistics.md`: average ranks and break-even of a board, where they can be told."""
+
+from __future__ import annotations
+
+import math
+
+import pandas as pd
+
+from ..base.plain_text import markdown
+from .frames import GROUP, format_error
+from .ranking import NO_SOLVER, Ranking, average_ranks, break_even
+
+
+def statistics_page(board: pd.DataFrame, levels: pd.DataFrame | None = None) -> str:
+    """The page (``levels``: see `break_even`); empty if the board has too little for any of it."""
+    parts = []
+    if not board[GROUP].drop_duplicates()["task"].duplicated().any():
+        ranking = average_ranks(board)
+        if len(ranking.tasks) > 1 and len(ranking.ranks) > 1:
+            parts.append(_ranks(ranking))
+    repaid = break_even(board, levels)
+    repaid = repaid[repaid["note"] != NO_SOLVER]
+    if len(repaid):
+        parts.append(_break_even(repaid))
+    return "\n".join(parts)
+
+
+def _ranks(ranking: Ranking) -> str:
+    from tabulate import tabulate
+
+    rows = [(markdown(model), f"{rank:.2f}") for model, rank in ranking.ranks.items()]
+    lines = [
+        "## Average ranks\n",
+        f"Over {len(ranking.tasks)} tasks, among the models that finished all of them. Friedman's test that all are "
+        f"alike: p = {ranking.p_value:.2g}. Models whose ranks differ by less than {ranking.difference:.2f} (Nemenyi, "
+        "5 %) can't be told apart by them.\n",
+        tabulate(rows, headers=["model", "average rank"], tablefmt="github", disable_numparse=True) + "\n",
+    ]
+    if ranking.left_out:
+        absent = ", ".join(f"{markdown(model)} ({count})" for model, count in ranking.left_out.items())
+        lines.append(f"Left out, with the number of tasks they did not finish: {absent}.\n")
+    return "\n".join(lines)
+
+
+def _break_even(repaid: pd.DataFrame) -> str:
+    from tabulate import tabulate
+
+    rows = [
+        (
+            *(
+                markdown(row["task"]),
+                markdown(row["model"]),
+                format_error(row["test_err_mean"]),
+                f"{row['predict_ms']:.3g} ms",
+            ),
+            *(_solver(row), _count(row["break_even"]), row["note"]),
+        )
+        for _, row in repaid.iterrows()
+    ]
+    headers = ["task", "model", "error", "predict", "solver", "break-even", ""]
+    return (
+        "## Break-even\n\nAfter how many solves a model has repaid the making of its training data and its training, "
+        "against the cheapest level of the classical solver that is at least as accurate. A model no better than a "
+        "guess repays nothing. Tasks without a classical solver are left out.\n\n"
+        + tabulate(rows, headers=headers, tablefmt="github", disable_numparse=True)
+        + "\n"
+    )
+
+
+def _solver(row: pd.Series) -> str:
+    if pd.isna(row["solver"]):
+        return "–"
+    return f"{markdown(row['solver'])}: {format_error(row['solver_err'])}, {row['solver_ms']:.3g} ms"
+
+
+def _count(solves: float) -> str:
+    if math.isnan(solves):
+        return "–"
+    return "never: not faster" if math.isinf(solves) else f"{solves:,.0f}"

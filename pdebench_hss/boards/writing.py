@@ -1,0 +1,195 @@
+"""A board: a directory of records with everything that is derived from them.
+
+`write_board` makes, from the records alone and so bit for bit the same at any time and on any machine,
+
+    results.csv                     one row per trial, full precision
+    leaderboard.csv, .md            one row per task and model
+    statistics.md                   average ranks over tasks, break-even against the classical solver
+    table_1d.csv, .md, .tex         the paper's tables, where the board has rows of them; table_2d likewise
+    README.md                       machine, versions, command, date, how long: from the records' own account
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from ..base.devices import DEFAULT_PRECISION, label
+from ..base.errors import StoreError
+from ..base.files import replacing, write_text
+from ..base.plain_text import code, markdown, visible, write_csv
+from ..trials.record import OK, Record
+from ..trials.store import Store
+from . import frames as tables
+from . import reference_tables
+from .intervals import by_start
+from .published import published_tables
+from .ranking_page import statistics_page
+
+
+def write_board(store: Store) -> tuple[pd.DataFrame, list[Path]]:
+    """(Re)write all tables of a directory from its records; returns the leaderboard and what was written."""
+    records, errors = read_records(store)
+    if not any(record.status != "missing" for record in records) and store.keys():
+        raise StoreError(f"no record in {store.path} can be read by this version; its tables are left as they are")
+    trials = sorted_results(records)
+    board = tables.leaderboard(trials, errors)
+    texts = {"leaderboard.md": tables.to_markdown(board), "README.md": readme(records, store.commands())}
+    frames = {"results.csv": trials, "leaderboard.csv": board}
+    if page := statistics_page(board, tables.solver_levels(records)):
+        texts["statistics.md"] = page
+    for name in published_tables():
+        if reference_tables.has_rows(board, name):
+            table = reference_tables.paper_table(board, name)
+            frames[f"{name}.csv"] = table
+            texts[f"{name}.md"] = reference_tables.to_markdown(table, board, name)
+            texts[f"{name}.tex"] = reference_tables.to_latex(table, board, name)
+    for name, frame in frames.items():
+        with replacing(store.path / name) as temporary:
+            write_csv(frame, temporary)
+    for name, text in texts.items():
+        write_text(store.path / name, text)
+    return board, [store.path / name for name in (*frames, *texts)]
+
+
+def sorted_results(records: Iterable[Record]) -> pd.DataFrame:
+    order = [*tables.GROUP, "model", "seed"]
+    return tables.results(records).sort_values(order, kind="stable", na_position="first", ignore_index=True)
+
+
+def read_records(store: Store) -> tuple[list[Record], dict[str, np.ndarray]]:
+    """The records of a board, and the errors of independent test samples by the key of the trial, where it ended well.
+
+    Where several samples share a start, their mean counts as one (`intervals.by_start`).
+    """
+    found = list(store.entries("test_group"))
+    errors = {
+        record.key: by_start(arrays["error_test_err"], arrays.get("test_group"))
+        for record, arrays in found
+        if "error_test_err" in arrays
+    }
+    return [record for record, _ in found], errors
+
+
+def readme(records: list[Record], commands: list[str]) -> str:
+    """Where the numbers of a board come from."""
+    ran = [record for record in records if record.provenance]
+    parts = [
+        "# A board of pdebench-hss",
+        "Everything here but `records/` and `plan.json` is derived from these two by the program; don't edit it.",
+        "\n".join(["Made by (each with `--out` naming this directory):", "", *_code(commands)]),
+        "\n".join(["Rebuild the tables from the records, bit for bit:", "", *_code(["pdebench-hss leaderboard ."])]),
+        "\n".join(f"- {fact}" for fact in [*_trials(records), *_when(ran), *_machine(ran)]),
+        "## Data\n\n" + _data(records),
+        "## Files\n\n" + FILES,
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+FILES = """\
+| file | what it holds |
+|---|---|
+| `leaderboard.md`, `.csv` | one row per task and model |
+| `results.csv` | one row per trial |
+| `table_1d`, `table_2d` | the paper's tables with ours beside the published numbers (`.md`, `.csv`, `.tex`) |
+| `statistics.md` | average ranks over tasks; after how many solves a model has repaid its training |
+| `records/` | each trial's record (JSON) and its errors sample by sample (NPZ) |"""
+
+
+def _code(lines: list[str]) -> list[str]:
+    return ["```sh", *([visible(line).replace("`", "'") for line in lines] or ["# not recorded"]), "```"]
+
+
+def _trials(records: list[Record]) -> list[str]:
+    counts = Counter(record.status for record in records)
+    order = sorted(counts, key=lambda status: (status != OK, status))
+    return [f"Trials: {len(records)} ({', '.join(f'{counts[status]} {status}' for status in order)})"]
+
+
+def _when(ran: list[Record]) -> list[str]:
+    if not ran:
+        return []
+    stamps = [(record.provenance.get("started"), record.provenance.get("ended")) for record in ran]
+    spans = sorted((start, end) for start, end in stamps if start is not None and end is not None)
+    if not spans:
+        return []
+    first, last = spans[0][0], max(end for _, end in spans)
+    own = sum(record.seconds.get("total") or 0.0 for record in ran)
+    return [
+        f"Date: {_date(first)} to {_date(last)}",
+        f"Duration: {_hours(_covered(spans))} in which at least one trial ran; {_hours(own)} summed over trials. "
+        "Making the data is not in it.",
+    ]
+
+
+def _covered(spans: list[tuple[float, float]]) -> float:
+    """The length of the union of sorted intervals: pauses between runs don't count, trials side by side count once."""
+    total, reached = 0.0, float("-inf")
+    for start, end in spans:
+        total += max(0.0, end - max(start, reached))
+        reached = max(reached, end)
+    return total
+
+
+def _machine(ran: list[Record]) -> list[str]:
+    provenances = [record.provenance for record in ran]
+    facts = [
+        ("Machine", _hardware),
+        ("Threads per trial", lambda p: str(p.get("threads", "unknown"))),
+        ("Device", lambda p: label(p.get("device", "unknown"), p.get("precision", DEFAULT_PRECISION))),
+        ("Versions", lambda p: ", ".join(f"{name} {number}" for name, number in sorted(p.get("versions", {}).items()))),
+        ("Source", _source),
+    ]
+    return [f"{name}: {_listed(provenances, spell)}" for name, spell in facts] if provenances else []
+
+
+def _hardware(provenance: dict[str, Any]) -> str:
+    known = {"cpu": "unknown", "cores": "?", "memory_gb": "?", "system": "unknown", "id": "unknown", "gpus": []}
+    h = {**known, **provenance.get("hardware", {})}
+    gpus = f", {', '.join(h['gpus'])}" if h["gpus"] else ""
+    return f"{h['cpu']}, {h['cores']} cores, {h['memory_gb']} GB, {h['system']}{gpus} (`{h['id']}`)"
+
+
+def _source(provenance: dict[str, Any]) -> str:
+    source = provenance.get("source")
+    if not source or "commit" not in source:
+        return "installed package"
+    return f"commit `{source['commit'][:12]}`" + (" with changes" if source.get("modified") else "")
+
+
+def _listed(provenances: list[dict[str, Any]], spell: Callable[[dict[str, Any]], str]) -> str:
+    """The value all trials share, or each with the number of trials it holds for."""
+    counts = Counter(markdown(spell(provenance)) for provenance in provenances)
+    if len(counts) == 1:
+        return next(iter(counts))
+    return "; ".join(f"{text} ({n} trial{'s' * (n > 1)})" for text, n in sorted(counts.items()))
+
+
+def _data(records: list[Record]) -> str:
+    from tabulate import tabulate
+
+    rows = set()
+    for record in records:
+        trial, data = record.trial, record.data
+        if {"n_train", "n_test", "sha256"} <= data.keys():
+            sizes = (data["n_train"], data["n_test"])
+            names = (markdown(trial["task_label"]), markdown(trial["scale"]))
+            rows.add((*names, *sizes, trial["data_seed"], f"`{code(data['sha256'][:16])}`"))
+    headers = ["task", "scale", "train", "test", "data seed", "sha256"]
+    return tabulate(sorted(rows), headers=headers, tablefmt="github", disable_numparse=True)
+
+
+def _date(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, timezone.utc).strftime("%Y-%m-%d %H:%M UTC")
+
+
+def _hours(seconds: float) -> str:
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"

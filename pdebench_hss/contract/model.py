@@ -1,0 +1,93 @@
+"""What a model plugin hands over: `ModelSpec`. Light: the network is named by a reference.
+
+The network itself is anything that ``build(task, **hparams)`` returns:
+
+* an ``nn.Module`` with ``forward(x)``, ``(batch, in_channels, *grid) -> (batch, out_channels, *grid)`` on
+  normalised fields in float32. The core trains it.
+* the same with a method ``fit(train)``: it fits itself (closed form). ``train`` has ``inputs``, ``outputs`` (normalised
+  float64 tensors shaped like ``forward``'s), ``normalizer`` and ``task``. It is counted after the fit: its parameters,
+  or its buffers if it has none, or what its method ``coefficient_count()`` returns.
+* the same with a method ``solve(inputs)``: it answers in physical units, numpy in and out, whole trajectories for
+  rollout tasks, and is not trained (classical solvers).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..base.references import call_target, check_reference
+from .task import NAME, TaskInfo
+
+RECIPE_KEYS = ("lr", "lr_min", "weight_decay")
+
+
+@dataclass(frozen=True, eq=False)
+class ModelSpec:
+    """A model: how to build it, what it may be asked to do, and what turns its size.
+
+    build           ``"package.module:Class"``, called as ``Class(task, **hparams)`` with a `TaskInfo`.
+    hparams         a dict, or ``(task, scale) -> dict``: every hyper-parameter with its value for that task.
+    supports        ``(task) -> reason | None``: why it can't do a task, in a few words; None if it can.
+    size_knob       the integer hyper-parameter that ``--match-params`` turns.
+    recipe          ``(task, scale) -> dict`` (or a dict): overrides of lr, lr_min, weight_decay where the model
+                    has its own. Budget and batch belong to the task and are the same for everybody.
+    training_free   true of baselines that the others' skill is measured against.
+    version         raise it whenever a change can change a result: it is part of every trial's key.
+    citation        BibTeX entries; ``pdebench-hss cite`` prints them to those who used the model.
+    resources       what a trial needs on a cluster, ``{"cpus": 4, "gpus": 0.5, "memory": "8G"}``, or
+                    ``(task, scale) -> dict``; see `pdebench_hss.contract.resources`.
+    """
+
+    name: str
+    title: str
+    build: str | Callable[..., Any]
+    hparams: Mapping[str, Any] | Callable[[TaskInfo, str], Mapping[str, Any]] = field(default_factory=dict)
+    supports: Callable[[TaskInfo], str | None] | None = None
+    size_knob: str | None = None
+    recipe: Mapping[str, float] | Callable[[TaskInfo, str], Mapping[str, float]] = field(default_factory=dict)
+    training_free: bool = False
+    version: str = "1"
+    citation: str = ""
+    description: str = ""
+    resources: Mapping[str, Any] | Callable[[TaskInfo, str], Mapping[str, Any]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        who = f"model {self.name!r}"
+        if not NAME.fullmatch(self.name):
+            raise ValueError(f"{who}: a name is lower-case letters, digits and _, starting with a letter")
+        check_reference(self.build, who, "build")
+        if isinstance(self.hparams, Mapping) and self.size_knob and self.size_knob not in self.hparams:
+            raise ValueError(f"{who}: size_knob {self.size_knob!r} is not among its hparams")
+
+    def unsupported(self, task: TaskInfo) -> str | None:
+        """Why this model can't do the task, or None."""
+        return self.supports(task) if self.supports else None
+
+    def hparams_for(self, task: TaskInfo) -> dict[str, Any]:
+        return dict(self.hparams(task, task.scale) if callable(self.hparams) else self.hparams)
+
+    def recipe_for(self, task: TaskInfo) -> dict[str, float]:
+        overrides = dict(self.recipe(task, task.scale) if callable(self.recipe) else self.recipe)
+        for key in overrides:
+            if key not in RECIPE_KEYS:
+                raise ValueError(f"model {self.name!r}: recipe may set {', '.join(RECIPE_KEYS)}, not {key!r}")
+        return overrides
+
+    def resources_for(self, task: TaskInfo) -> dict[str, Any]:
+        return dict(self.resources(task, task.scale) if callable(self.resources) else self.resources)
+
+    def is_trained(self) -> bool:
+        """Whether the core trains it, as far as can be told without building it. Closed forms stay on the CPU."""
+        try:
+            target = call_target(self.build)
+        except Exception:  # it fails again in its trial, where it is reported
+            return True
+        if not isinstance(target, type):
+            return not self.training_free
+        return not (hasattr(target, "fit") or hasattr(target, "solve"))
+
+    def make(self, task: TaskInfo, hparams: Mapping[str, Any]) -> Any:
+        """Build the network."""
+        return call_target(self.build)(task, **hparams)

@@ -1,0 +1,324 @@
+"""Discovery: entry points -> hooks -> a registry of specs, with broken plugins set aside.
+
+Entry points of group ``pdebench_hss`` are loaded one by one, each inside a `guard`. One that raises, exits, hangs,
+answers nonsense or changes what others depend on, on import or in a hook, is kept as a `BrokenPlugin` with its reason
+and the rest go on. Two plugins that bring one name are an error that names both distributions: whichever won would
+make a leaderboard mean something else on another machine.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+import sys
+import traceback
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Generic, TypeVar
+
+import pluggy
+
+from ..base.errors import PluginError, UsageError, did_you_mean
+from ..base.references import check_reference, resolve
+from . import hookspecs
+from .generators import clash
+from .guard import Misbehaved, TookTooLong, contained
+from .model import ModelSpec
+from .selection import Choice, choose
+from .study import Study
+from .task import NAME, TaskSpec
+
+GROUP = hookspecs.PROJECT
+BUILT_IN = "pdebench-hss"  # the distribution that this module belongs to
+HUNG_VARIABLE = "PDEBENCH_HSS_HUNG_PLUGINS"
+Spec = TypeVar("Spec")
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where a spec came from: a distribution and its version, or a file and its content's hash."""
+
+    distribution: str
+    version: str
+    entry_point: str
+    file: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.distribution} {self.version}"
+
+
+@dataclass(frozen=True)
+class BrokenPlugin:
+    origin: Origin
+    stage: str
+    reason: str
+    traceback: str
+
+    def __str__(self) -> str:
+        return f"{_name_of(self.origin)} failed in {self.stage}: {self.reason}"
+
+
+@dataclass(frozen=True)
+class Registered(Generic[Spec]):
+    spec: Spec
+    origin: Origin
+
+
+@dataclass
+class Registry:
+    """Everything that was found, by name."""
+
+    models: dict[str, Registered[ModelSpec]] = field(default_factory=dict)
+    tasks: dict[str, Registered[TaskSpec]] = field(default_factory=dict)
+    executors: dict[str, Registered[str]] = field(default_factory=dict)
+    benches: dict[str, Registered[str]] = field(default_factory=dict)
+    studies: dict[str, Registered[Study]] = field(default_factory=dict)
+    device_checks: dict[str, Registered[str]] = field(default_factory=dict)
+    plugins: list[Origin] = field(default_factory=list)
+    broken: list[BrokenPlugin] = field(default_factory=list)
+    manager: pluggy.PluginManager = field(default_factory=lambda: pluggy.PluginManager(GROUP))
+
+    def model(self, name: str) -> Registered[ModelSpec]:
+        return _lookup(self.models, "model", name)
+
+    def task(self, name: str) -> Registered[TaskSpec]:
+        return _lookup(self.tasks, "task", name)
+
+    def choose_models(self, text: str | Sequence[str]) -> list[Choice]:
+        return choose(text, self.models, "model")
+
+    def choose_tasks(self, text: str | Sequence[str]) -> list[Choice]:
+        return choose(text, self.tasks, "task", {name for name, task in self.tasks.items() if not task.spec.in_all})
+
+    def executor(self, name: str) -> Registered[str]:
+        return _lookup(self.executors, "executor", name)
+
+    def bench(self, name: str) -> Registered[str]:
+        return _lookup(self.benches, "bench", name, "benches")
+
+    def study(self, name: str) -> Registered[Study]:
+        return _lookup(self.studies, "study", name, "studies")
+
+    def notify_finished(self, record: Any) -> list[BrokenPlugin]:
+        """Tell trackers about a record; a tracker that raises is reported, and the others still hear of it."""
+        failures = []
+        for implementation in self.manager.hook.pdebench_hss_trial_finished.get_hookimpls():
+            origin = _origin_of(implementation.plugin_name)
+            try:
+                # The libraries of trackers tell their own processes things by variables of theirs.
+                with contained(_name_of(origin), may_extend_environment=True):
+                    implementation.function(*[record][: len(implementation.argnames)])
+            except Exception as error:
+                failures.append(_broken(origin, "pdebench_hss_trial_finished", error))
+        return failures
+
+
+def load_reference(kind: str, name: str, found: Registered[str]) -> Any:
+    """What an executor's or a bench's reference names; a plugin that can't give it is an error in one line."""
+    try:
+        with contained(_name_of(found.origin), may_extend_environment=True):
+            return resolve(found.spec)
+    except Exception as error:
+        raise PluginError(f"{kind} {name!r}: {_broken(found.origin, found.spec, error)}") from error
+
+
+def _lookup(table: dict[str, Registered[Spec]], kind: str, name: str, plural: str = "") -> Registered[Spec]:
+    try:
+        return table[name]
+    except KeyError:
+        hint = did_you_mean(name, table)
+        raise UsageError(f"no {kind} {name!r}.{hint}  See: pdebench-hss list {plural or kind + 's'}") from None
+
+
+def load_registry(plugin_files: Sequence[str | Path] = (), *, strict: bool = False) -> Registry:
+    """Load all installed plugins and the given files."""
+    registry = Registry()
+    registry.manager.add_hookspecs(hookspecs)
+    for entry_point in sorted(entry_points(group=GROUP), key=_turn):
+        _load(registry, _distribution(entry_point), entry_point.load)
+    add_files(registry, plugin_files)
+    if strict and registry.broken:
+        raise PluginError("; ".join(map(str, registry.broken)) + "  (--strict-plugins)")
+    return registry
+
+
+def _turn(entry_point: EntryPoint) -> tuple[bool, str, str]:
+    """By name, the built-in ones first: so no other plugin takes a dataset's name from a built-in task."""
+    distribution = _distribution(entry_point).distribution
+    return distribution != BUILT_IN, distribution, entry_point.name
+
+
+def add_files(registry: Registry, plugin_files: Sequence[str | Path]) -> None:
+    for path in plugin_files:
+        origin, load = _file_plugin(Path(path))
+        _load(registry, origin, load)
+
+
+@dataclass
+class _Found:
+    """What one plugin's hooks returned, checked."""
+
+    stage: str = "import"
+    models: Sequence[ModelSpec] = ()
+    tasks: Sequence[TaskSpec] = ()
+    studies: Sequence[Study] = ()
+    executors: Mapping[str, str] = field(default_factory=dict)
+    benches: Mapping[str, str] = field(default_factory=dict)
+    device_checks: Mapping[str, str] = field(default_factory=dict)
+
+    def named(self) -> Iterator[tuple[str, str, str, Any]]:
+        """Table, kind in words, name, spec."""
+        for table, kind in (("models", "model"), ("tasks", "task"), ("studies", "study")):
+            yield from ((table, kind, spec.name, spec) for spec in getattr(self, table))
+        for table, kind in (("executors", "executor"), ("benches", "bench"), ("device_checks", "device check")):
+            yield from ((table, kind, name, reference) for name, reference in getattr(self, table).items())
+
+
+def _load(registry: Registry, origin: Origin, load: Callable[[], Any]) -> None:
+    """Import one plugin and take what its hooks return; all or nothing."""
+    found, plugin = _Found(), None
+    try:
+        if _name_of(origin) in os.environ.get(HUNG_VARIABLE, "").split(";"):
+            raise Misbehaved("did not end in time before, and is not tried again")
+        with contained(_name_of(origin)):
+            plugin = load()
+        _ask_all(registry, origin, plugin, found)
+    except Exception as error:
+        if plugin is not None and registry.manager.is_registered(plugin):
+            registry.manager.unregister(plugin)
+        registry.broken.append(_broken(origin, found.stage, error))
+        if isinstance(error.__cause__, TookTooLong):  # processes started from here need not wait for it again
+            os.environ[HUNG_VARIABLE] = ";".join([*filter(None, [os.environ.get(HUNG_VARIABLE)]), _name_of(origin)])
+        return
+    registry.plugins.append(origin)
+    for table, kind, name, spec in found.named():
+        if kind == "task" and (reason := clash(spec, origin, registry.tasks.values())):
+            registry.broken.append(BrokenPlugin(origin, "pdebench_hss_tasks", reason, ""))
+            continue
+        _add(getattr(registry, table), kind, name, spec, origin)
+
+
+def _ask_all(registry: Registry, origin: Origin, plugin: Any, found: _Found) -> None:
+    found.stage = "its hooks"
+    with contained(_name_of(origin)):
+        registry.manager.register(plugin, name=f"{origin.distribution}|{origin.version}|{origin.entry_point}")
+        registry.manager.check_pending()
+    checks: dict[str, Callable[[str, Any], Any]] = {
+        "models": partial(_specs, ModelSpec),
+        "tasks": partial(_specs, TaskSpec),
+        "studies": partial(_specs, Study),
+        "executors": _references,
+        "benches": _references,
+        "device_checks": _references,
+    }
+    for table, check in checks.items():
+        found.stage = hook = f"pdebench_hss_{table}"
+        for implementation in getattr(registry.manager.hook, hook).get_hookimpls():
+            if implementation.plugin is plugin:
+                with contained(_name_of(origin)):
+                    setattr(found, table, check(hook, implementation.function()))
+
+
+def _add(table: dict[str, Registered[Any]], kind: str, name: str, spec: Any, origin: Origin) -> None:
+    if name in table:
+        first = table[name].origin
+        raise PluginError(
+            f"two plugins bring a {kind} named {name!r}: {first} (entry point {first.entry_point!r}) and "
+            f"{origin} (entry point {origin.entry_point!r}). Rename one or uninstall one of the two."
+        )
+    table[name] = Registered(spec, origin)
+
+
+def _specs(kind: type[Spec], hook: str, answer: Any) -> Sequence[Spec]:
+    if answer is None:
+        return ()
+    if not isinstance(answer, (list, tuple)):
+        raise TypeError(f"{hook} must return a list, not {type(answer).__name__}")
+    for spec in answer:
+        if not isinstance(spec, kind):
+            raise TypeError(f"{hook} must return a list of {kind.__name__}, found {type(spec).__name__}")
+    names = [spec.name for spec in answer]
+    for name in names:
+        if names.count(name) > 1:
+            raise ValueError(f"{hook} returns {name!r} {names.count(name)} times")
+    return tuple(answer)
+
+
+def _references(hook: str, answer: Any) -> Mapping[str, str]:
+    if answer is None:
+        return {}
+    if not isinstance(answer, dict):
+        raise TypeError(f"{hook} must return a dict of names and 'module:attribute', not {type(answer).__name__}")
+    for name, reference in answer.items():
+        if not isinstance(name, str) or not NAME.fullmatch(name):
+            raise ValueError(f"{hook}: {name!r} is no name (lower-case letters, digits and _)")
+        check_reference(reference, f"{hook} {name!r}", "its value")
+        if not isinstance(reference, str):
+            raise TypeError(f"{hook} {name!r}: its value must be 'module:attribute', not {type(reference).__name__}")
+    return dict(answer)
+
+
+def _broken(origin: Origin, stage: str, error: Exception) -> BrokenPlugin:
+    reason = str(error) if isinstance(error, Misbehaved) else f"{type(error).__name__}: {_message(error)}"
+    return BrokenPlugin(origin, stage, one_line(reason), "".join(traceback.format_exception(error)))
+
+
+def _message(error: Exception) -> str:
+    try:
+        return str(error)
+    except Exception as second:  # an exception of the plugin's own that can't even be printed
+        return f"(its message raised {type(second).__name__})"
+
+
+def one_line(text: str, limit: int = 500) -> str:
+    """The first line, without what a terminal would obey."""
+    first = (text.strip().splitlines() or [""])[0]
+    return "".join(c if c.isprintable() else "?" for c in first)[:limit]
+
+
+def _name_of(origin: Origin) -> str:
+    return f"plugin {origin.entry_point!r} ({origin})"
+
+
+def _distribution(entry_point: EntryPoint) -> Origin:
+    dist = entry_point.dist
+    return Origin(dist.name if dist else "unknown", dist.version if dist else "0", entry_point.name)
+
+
+def _origin_of(plugin_name: str) -> Origin:
+    return Origin(*plugin_name.split("|", 2))
+
+
+def _file_plugin(path: Path) -> tuple[Origin, Callable[[], ModuleType]]:
+    """A plugin from ``--plugin path/to/file.py``; its version is its content."""
+    if not path.is_file():
+        raise UsageError(f"--plugin {path}: no such file")
+    version = hashlib.sha256(path.read_bytes()).hexdigest()[:12]
+
+    def load() -> ModuleType:
+        # Its folder goes on the path so that "file:Class" references and files beside it resolve.
+        folder = str(path.resolve().parent)
+        if folder not in sys.path:
+            sys.path.insert(0, folder)
+        spec = importlib.util.spec_from_file_location(path.stem, path)
+        if spec is None or spec.loader is None:
+            raise ImportError(f"{path} is not a Python file")
+        module = importlib.util.module_from_spec(spec)
+        before = sys.modules.get(path.stem)
+        sys.modules[path.stem] = module
+        try:
+            spec.loader.exec_module(module)
+        except BaseException:
+            if before is None:
+                del sys.modules[path.stem]
+            else:
+                sys.modules[path.stem] = before
+            raise
+        return module
+
+    return Origin(os.fspath(path.name), version, path.stem, str(path.resolve())), load

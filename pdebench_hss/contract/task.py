@@ -1,0 +1,305 @@
+"""What a task plugin hands over (`TaskSpec`) and what a model is told about a task (`TaskInfo`).
+
+Shapes, everywhere in the project:
+
+* steady task     inputs ``(n, in_channels, *grid)``,  outputs ``(n, out_channels, *grid)``
+* rollout task    inputs ``(n, channels, *grid)`` = u(0),  outputs ``(n, steps, channels, *grid)`` = u(dt), u(2 dt), ...
+                  A model learns the residual u(t + dt) - u(t) of one step and is scored on whole trajectories
+                  that it rolls out from u(0) by itself.
+
+This module imports neither torch nor scipy, and numpy only when an array is asked for.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from ..base.hashing import digest
+from ..base.references import call_target, check_reference
+
+if TYPE_CHECKING:
+    import numpy as np
+
+NAME = re.compile(r"[a-z][a-z0-9_]*")
+SCALES = ("smoke", "small", "paper")
+NORMALIZATIONS = ("max", "std", "zscore", "none")
+METRICS = ("relative_l2", "trajectory_l2")
+BOUNDARIES = ("dirichlet", "neumann", "periodic", "mixed")
+DECISIVE = (
+    *("normalization", "metric", "periodic", "boundary", "linear", "rollout", "domain"),
+    *("view", "mask", "coords"),
+)
+EMPTY: Mapping[str, Any] = MappingProxyType({})
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How models are trained on a task at one scale: batch, length (epochs or steps) and AdamW's numbers."""
+
+    batch: int
+    epochs: int | None = None
+    steps: int | None = None
+    lr: float = 1e-3
+    lr_min: float = 1e-5
+    weight_decay: float = 0.0
+
+    def __post_init__(self) -> None:
+        if (self.epochs is None) == (self.steps is None):
+            raise ValueError("Recipe needs either epochs or steps")
+        for name in ("batch", "epochs", "steps", "lr", "lr_min"):
+            value = getattr(self, name)
+            if value is not None and not value > 0:
+                raise ValueError(f"Recipe: {name} must be positive, not {value!r}")
+
+    @property
+    def budget(self) -> str:
+        return f"epochs={self.epochs}" if self.epochs is not None else f"steps={self.steps}"
+
+
+@dataclass(frozen=True)
+class Scale:
+    """The size of a task: the grid models see, how many samples, how models are trained.
+
+    ``options`` are the generator's own numbers at this scale (resolution of the solve, time step, ...): they
+    are part of the dataset's identity. ``steps`` is the length of a rollout task's trajectories. ``resources`` is what
+    any trial at this scale needs on a cluster, ``{"memory": "8G"}`` say (see `pdebench_hss.contract.resources`).
+    """
+
+    grid: tuple[int, ...]
+    train: int
+    test: int
+    recipe: Recipe
+    steps: int = 1
+    options: Mapping[str, Any] = field(default_factory=dict)
+    resources: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "grid", tuple(int(n) for n in self.grid))
+        for name in ("train", "test", "steps"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"Scale: {name} must be at least 1, not {getattr(self, name)}")
+        if not self.grid or min(self.grid) < 2:
+            raise ValueError(f"Scale: grid {self.grid} needs at least 2 points along each axis")
+
+
+@dataclass(frozen=True, eq=False)  # a spec is itself: it holds mappings, and can still be a key
+class TaskSpec:
+    """One PDE learning problem. Light: everything heavy is a ``"package.module:function"`` reference.
+
+    generate    ``(seeds, size, **params) -> (inputs, outputs)``; ``seeds`` are integers, one per sample, and
+                sample i depends on ``seeds[i]`` alone; ``size`` is the `Scale`. With ``cases > 1`` samples come
+                in groups of ``cases`` that share one seed (one start, several parameters) and the function gets
+                a further keyword ``cases``: the case number of each sample. Groups are never split between
+                train and test.
+    params      keyword arguments of ``generate`` (and ``coarse``) with defaults; ``task[name=value]`` sets them.
+    dataset     tasks that name the same dataset share one file (forward and inverse problems); default: the
+                task's own name. ``view`` then turns the stored ``(inputs, outputs)`` into this task's.
+    coarse      ``(inputs, level, size, **params) -> outputs``: the classical solver in physical units; level 0 is
+                the dataset's own accuracy, each further level (up to ``coarse_levels``) is cheaper and worse.
+                Returns arrays shaped like the task's outputs.
+    mask        ``(grid) -> bool array``: the points inside the domain; only those are trained on and scored.
+    coords      ``(grid) -> array (dim, *grid)``; default: equispaced on ``domain``, without the right end
+                where periodic.
+    evolves     the first ``out_channels`` input channels are the same fields as the outputs at another time, so
+                that "nothing changes" is a meaningful guess. Always true of rollout tasks.
+    read        ``(directory, size, **params) -> {"train": (inputs, outputs), "test": (...)}`` from public files.
+    dtype       of the stored arrays.
+    in_all      whether ``--tasks all`` includes it; a task that serves one study only has to be named.
+    citation    BibTeX entries; ``pdebench-hss cite`` prints them to those who used the task.
+    """
+
+    name: str
+    title: str
+    equation: str
+    dim: int
+    in_channels: int
+    out_channels: int
+    generate: str | Callable[..., Any]
+    scales: Mapping[str, Scale]
+    linear: bool
+    normalization: str = "max"
+    metric: str = "relative_l2"
+    periodic: bool = False
+    boundary: str = ""
+    rollout: bool = False
+    evolves: bool = False
+    domain: tuple[tuple[float, float], ...] = ()
+    params: Mapping[str, Any] = field(default_factory=dict)
+    cases: int = 1
+    dataset: str = ""
+    view: str | Callable[..., Any] | None = None
+    coarse: str | Callable[..., Any] | None = None
+    coarse_levels: int = 0
+    mask: str | Callable[..., Any] | None = None
+    coords: str | Callable[..., Any] | None = None
+    read: str | Callable[..., Any] | None = None
+    dtype: str = "float64"
+    chunk: int = 0
+    data_version: str = "1"
+    in_all: bool = True
+    citation: str = ""
+    description: str = ""
+
+    def __post_init__(self) -> None:
+        who = f"task {self.name!r}"
+        if not NAME.fullmatch(self.name):
+            raise ValueError(f"{who}: a name is lower-case letters, digits and _, starting with a letter")
+        _choose(who, "normalization", self.normalization, NORMALIZATIONS)
+        _choose(who, "metric", self.metric, METRICS)
+        _choose(who, "dtype", self.dtype, ("float32", "float64"))
+        if not self.boundary:
+            object.__setattr__(self, "boundary", "periodic" if self.periodic else "dirichlet")
+        _choose(who, "boundary", self.boundary, BOUNDARIES)
+        if not self.domain:
+            object.__setattr__(self, "domain", ((0.0, 1.0),) * self.dim)
+        if not self.dataset:
+            object.__setattr__(self, "dataset", self.name)
+        if self.rollout:
+            object.__setattr__(self, "evolves", True)
+        for reference in ("generate", "view", "coarse", "mask", "coords", "read"):
+            value = getattr(self, reference)
+            if value is not None:
+                check_reference(value, who, reference)
+        if self.dim < 1 or self.in_channels < 1 or self.out_channels < 1:
+            raise ValueError(f"{who}: dim, in_channels and out_channels must be at least 1")
+        if self.rollout and self.in_channels != self.out_channels:
+            raise ValueError(f"{who}: a rollout task feeds its output back, so channels must agree")
+        if len(self.domain) != self.dim:
+            raise ValueError(f"{who}: domain has {len(self.domain)} axes, dim is {self.dim}")
+        if not self.scales:
+            raise ValueError(f"{who}: needs at least one scale")
+        for name, scale in self.scales.items():
+            if name not in SCALES:
+                raise ValueError(f"{who}: unknown scale {name!r}; scales are {', '.join(SCALES)}")
+            if len(scale.grid) != self.dim:
+                raise ValueError(f"{who}: scale {name} has a {len(scale.grid)}-d grid, dim is {self.dim}")
+            if scale.train % self.cases or scale.test % self.cases:
+                raise ValueError(f"{who}: scale {name}: train and test must be multiples of cases={self.cases}")
+            if not self.rollout and scale.steps != 1:
+                raise ValueError(f"{who}: scale {name}: steps belong to rollout tasks")
+
+    def digest(self) -> str:
+        """A hash of what, besides the data, can change a result: how fields are scaled, padded and scored."""
+        return digest({name: describe(getattr(self, name)) for name in DECISIVE})[:12]
+
+    def info(self, scale: str, params: Mapping[str, Any] = EMPTY) -> TaskInfo:
+        """What a model is told when it is built for this task at this scale."""
+        return TaskInfo(spec=self, scale=scale, params={**self.params, **params})
+
+
+@dataclass(frozen=True)
+class TaskInfo:
+    """A task at one scale, as models see it."""
+
+    spec: TaskSpec
+    scale: str
+    params: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        return self.spec.name
+
+    @property
+    def dim(self) -> int:
+        return self.spec.dim
+
+    @property
+    def size(self) -> Scale:
+        return self.spec.scales[self.scale]
+
+    @property
+    def grid(self) -> tuple[int, ...]:
+        return self.size.grid
+
+    @property
+    def in_channels(self) -> int:
+        return self.spec.in_channels
+
+    @property
+    def out_channels(self) -> int:
+        return self.spec.out_channels
+
+    @property
+    def periodic(self) -> bool:
+        return self.spec.periodic
+
+    @property
+    def boundary(self) -> str:
+        return self.spec.boundary
+
+    @property
+    def linear(self) -> bool:
+        return self.spec.linear
+
+    @property
+    def rollout(self) -> bool:
+        return self.spec.rollout
+
+    @property
+    def evolves(self) -> bool:
+        return self.spec.evolves
+
+    @property
+    def domain(self) -> tuple[tuple[float, float], ...]:
+        return self.spec.domain
+
+    def start_of(self, count: int) -> np.ndarray | None:
+        """Which start each of the first ``count`` samples of a split belongs to; None where each has its own."""
+        import numpy as np
+
+        return np.arange(count) // self.spec.cases if self.spec.cases > 1 else None
+
+    @cached_property
+    def coords(self) -> np.ndarray:
+        """Coordinates of the grid points, ``(dim, *grid)``."""
+        import numpy as np
+
+        if self.spec.coords is not None:
+            return np.asarray(call_target(self.spec.coords)(self.grid), dtype=np.float64)
+        axes = [np.linspace(low, high, n, endpoint=not self.periodic) for (low, high), n in zip(self.domain, self.grid)]
+        return np.stack(np.meshgrid(*axes, indexing="ij"))
+
+    @cached_property
+    def mask(self) -> np.ndarray | None:
+        """True inside the domain, shape ``grid``; None where every point is inside."""
+        import numpy as np
+
+        if self.spec.mask is None:
+            return None
+        return np.asarray(call_target(self.spec.mask)(self.grid), dtype=bool)
+
+    @property
+    def coarse_levels(self) -> int:
+        return self.spec.coarse_levels if self.spec.coarse is not None else 0
+
+    def coarse(self, inputs: np.ndarray, level: int) -> np.ndarray:
+        """Solve by the task's classical solver at a coarser level; physical units in and out."""
+        if self.spec.coarse is None:
+            raise ValueError(f"task {self.name!r} has no coarse solver")
+        if not 0 <= level <= self.spec.coarse_levels:
+            raise ValueError(f"task {self.name!r}: level {level} is outside 0..{self.spec.coarse_levels}")
+        return call_target(self.spec.coarse)(inputs, level, self.size, **self.params)
+
+
+def describe(value: Any) -> Any:
+    """A spec's part as plain JSON values (for recipes, keys and `show`)."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {f.name: describe(getattr(value, f.name)) for f in dataclasses.fields(value)}
+    if isinstance(value, Mapping):
+        return {str(k): describe(v) for k, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [describe(v) for v in value]
+    if callable(value):
+        return f"{value.__module__}:{value.__qualname__}"
+    return value
+
+
+def _choose(who: str, name: str, value: str, allowed: tuple[str, ...]) -> None:
+    if value not in allowed:
+        raise ValueError(f"{who}: {name} {value!r} is not one of {', '.join(allowed)}")

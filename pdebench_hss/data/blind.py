@@ -1,0 +1,68 @@
+"""What the process of a model gets to see of a dataset: the train split, and of the test split the inputs alone.
+
+A task with a ``view`` (an inverse problem on a forward problem's data) may see stored outputs as its inputs. Then both
+have to be read to form the inputs, and that is done in a fork, of which the inputs are all that comes back.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from ..base.errors import DataError
+from ..contract.task import TaskInfo
+from .cache import Dataset, Split, read_inputs, read_split, verify
+
+
+@dataclass(frozen=True)
+class BlindData:
+    """A task's samples in physical units, without the answers to the test."""
+
+    task: TaskInfo
+    train: Split
+    test_inputs: np.ndarray
+    sha256: str
+    seconds_per_sample: float | None = None
+
+
+def load(dataset: Dataset, n_train: int | None = None, path: Path | None = None, *, apart: bool) -> BlindData:
+    """The first ``n_train`` samples of train, and the test inputs. ``apart`` is for processes that may be forked; in
+    others, where a model shares the process with everything else anyway, a view is formed here."""
+    path = path or dataset.path
+    header = verify(path)
+    task = dataset.spec.info(dataset.scale, dataset.params)
+    if dataset.spec.view is None:
+        inputs = read_inputs(dataset, path, "test")
+    else:
+        form = lambda: np.ascontiguousarray(read_split(dataset, path, "test").inputs)  # noqa: E731
+        inputs = _in_a_fork(form) if apart else form()
+    train = read_split(dataset, path, "train", n_train)
+    return BlindData(task, train, inputs, header.sha256, header.seconds_per_sample)
+
+
+def _in_a_fork(form: Callable[[], np.ndarray]) -> np.ndarray:
+    """The array that ``form`` makes, and nothing else of what it saw: not even in memory that was freed."""
+    with tempfile.TemporaryFile() as file:
+        child = os.fork()
+        if child == 0:
+            code = 1
+            try:
+                np.save(file, form(), allow_pickle=False)
+                file.flush()
+                code = 0
+            except BaseException:
+                traceback.print_exc()
+            finally:
+                os._exit(code)
+        _, status = os.waitpid(child, 0)
+        if status:
+            code = os.waitstatus_to_exitcode(status)
+            raise DataError(f"the test inputs can't be read: the process that did ended with code {code}; see its log")
+        file.seek(0)
+        return np.load(file, allow_pickle=False)

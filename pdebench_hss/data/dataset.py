@@ -1,0 +1,119 @@
+"""What a dataset is before it exists: its recipe, its place in the cache, the seeds of its samples."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..base.hashing import digest, seed_from
+from ..contract.generators import generator_of
+from ..contract.registry import Registered
+from ..contract.task import Scale, TaskInfo, TaskSpec, describe
+from . import sources
+from .sources import HashProgress, Source
+
+
+@dataclass(frozen=True)
+class Split:
+    inputs: np.ndarray
+    outputs: np.ndarray
+
+
+@dataclass(frozen=True)
+class TaskData:
+    """A task's samples in physical units."""
+
+    task: TaskInfo
+    train: Split
+    test: Split
+    sha256: str
+    seconds_per_sample: float | None = None
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """What a dataset is, before it exists."""
+
+    task: Registered[TaskSpec]
+    scale: str
+    params: Mapping[str, Any] = field(default_factory=dict)
+    seed: int = 0
+    source: Source | None = None
+
+    @property
+    def spec(self) -> TaskSpec:
+        return self.task.spec
+
+    @property
+    def size(self) -> Scale:
+        return self.spec.scales[self.scale]
+
+    @cached_property
+    def recipe(self) -> dict[str, Any]:
+        size = self.size
+        return {
+            "dataset": self.spec.dataset,
+            "version": self.spec.data_version,
+            "generator": generator_of(self.task),
+            "scale": self.scale,
+            "grid": list(size.grid),
+            "sizes": {"train": size.train, "test": size.test},
+            "steps": size.steps,
+            "options": describe(size.options),
+            "params": describe({**self.spec.params, **self.params}),
+            "cases": self.spec.cases,
+            "dtype": self.spec.dtype,
+            "seed": self.seed,
+            "source": self.source.id if self.source else "generated",
+        }
+
+    @cached_property
+    def id(self) -> str:
+        return digest(self.recipe)
+
+    @property
+    def path(self) -> Path:
+        return data_dir() / f"{self.spec.dataset}-{self.scale}-v{self.spec.data_version}-s{self.seed}-{self.id[:10]}.h5"
+
+    @property
+    def title(self) -> str:
+        grid = "x".join(map(str, self.size.grid))
+        return f"{self.spec.dataset} {grid}, {self.size.train} train / {self.size.test} test"
+
+    @property
+    def sample_bytes(self) -> int:
+        channels = self.spec.in_channels + self.spec.out_channels * self.size.steps
+        return channels * int(np.prod(self.size.grid)) * np.dtype(self.spec.dtype).itemsize
+
+    def seeds(self, split: str, start: int, stop: int) -> list[int]:
+        return sample_seeds(self.spec, split, start, stop, self.seed)
+
+
+def sample_seeds(spec: TaskSpec, split: str, start: int, stop: int, seed: int = 0) -> list[int]:
+    """Per-sample seeds: the same for sample i whatever is made around it; samples of one group share one."""
+    groups = (i // spec.cases for i in range(start, stop))
+    return [seed_from("data", spec.dataset, split, seed, group) for group in groups]
+
+
+def cache_dir() -> Path:
+    """``PDEBENCH_HSS_CACHE``, or the user's cache directory."""
+    if chosen := os.environ.get("PDEBENCH_HSS_CACHE"):
+        return Path(chosen)
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "pdebench-hss"
+
+
+def data_dir() -> Path:
+    return cache_dir() / "data"
+
+
+def find_source(
+    path: str | Path | None, tasks: Sequence[TaskSpec], progress: HashProgress = lambda path, done, total: None
+) -> Source | None:
+    """What ``--data-dir`` names, identified by its content; None if it names nothing."""
+    return sources.identify(Path(path), cache_dir() / "sources", tasks, progress) if path else None

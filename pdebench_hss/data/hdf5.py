@@ -1,0 +1,218 @@
+"""The dataset file: HDF5 with ``train/inputs``, ``train/outputs``, ``test/inputs``, ``test/outputs``.
+
+Root attributes: ``recipe`` (JSON: everything that determined the content), ``id`` (its hash), ``sha256`` (of the
+content), ``moments`` (JSON), ``format``, and ``seconds_per_sample`` (of one core, where the content was generated). A
+file counts only if its content still has the hash it was written with; that check is remembered beside the file
+(``.ok``: size, modification time and hash), so it is made once per change, not once per trial. A bit that flips without
+a trace in size or time is noticed all the same: every chunk has a Fletcher-32 checksum that HDF5 compares as it reads.
+Files from before that have none and are read as they are. Whatever fails a check loses its ``.ok``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+
+from ..base.errors import DataError
+from ..base.files import replacing, write_text
+from ..base.hashing import digest
+
+FORMAT = 1
+SPLITS = ("train", "test")
+ARRAYS = ("inputs", "outputs")
+BLOCK_BYTES = 32 << 20
+CHUNK_BYTES = 1 << 20  # HDF5's cache holds a chunk of this size, so that one written in two goes is checksummed once
+
+
+class CorruptData(DataError):
+    """The file is cut short, was edited, or is not a dataset file."""
+
+
+@dataclass(frozen=True)
+class Header:
+    path: Path
+    recipe: dict[str, Any]
+    id: str
+    sha256: str
+    moments: dict[str, Any]
+    shapes: dict[str, tuple[int, ...]]
+    seconds_per_sample: float | None = None
+
+
+def write(
+    path: Path,
+    recipe: Mapping[str, Any],
+    dtype: str,
+    parts: Callable[[str], Iterable[tuple[Any, Any]]],
+    seconds_per_sample: Callable[[], float] | None = None,
+) -> str:
+    """Stream ``parts(split)``, pairs of input and output blocks, into a new file; returns its content hash."""
+    with replacing(path) as temporary, h5py.File(temporary, "w") as file:
+        for split in SPLITS:
+            _stream(file.create_group(split), parts(split), recipe["sizes"][split], dtype)
+        sha256 = content_hash(file)
+        file.attrs["format"] = FORMAT
+        file.attrs["recipe"] = json.dumps(dict(recipe), sort_keys=True)
+        file.attrs["id"] = digest(recipe)
+        file.attrs["moments"] = json.dumps(_moments(file), sort_keys=True)
+        file.attrs["sha256"] = sha256
+        if seconds_per_sample is not None:
+            file.attrs["seconds_per_sample"] = seconds_per_sample()
+    _remember(path, sha256)
+    return sha256
+
+
+def _stream(group: h5py.Group, parts: Iterable[tuple[Any, Any]], count: int, dtype: str) -> None:
+    start = 0
+    for blocks in parts:
+        for name, block in zip(ARRAYS, blocks):
+            if name not in group:
+                shape = (count, *block.shape[1:])
+                chunks = chunk_shape(shape, np.dtype(dtype).itemsize)
+                group.create_dataset(name, shape=shape, dtype=dtype, chunks=chunks, fletcher32=True)
+            group[name][start : start + len(block)] = block
+        start += len(blocks[0])
+    if start != count:
+        raise CorruptData(f"{group.name}: {start} samples were made, {count} expected")
+
+
+def chunk_shape(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
+    """Blocks of neighbours in memory of at most `CHUNK_BYTES`, of equal size as nearly as can be: HDF5 stores the last
+    one along an axis at full size."""
+    room = CHUNK_BYTES // itemsize
+    chunks = []
+    for length in reversed(shape):
+        number = -(-length // max(1, room))  # of chunks along this axis
+        chunks.append(-(-length // number))
+        room //= length
+    return tuple(reversed(chunks))
+
+
+def content_hash(file: h5py.File) -> str:
+    """SHA-256 over names, types, shapes and bytes of all arrays."""
+    state = hashlib.sha256()
+    for name, dataset in _datasets(file):
+        state.update(f"{name} {dataset.dtype.str} {dataset.shape}".encode())
+        for block in _blocks(dataset):
+            state.update(np.ascontiguousarray(block).data)
+    return state.hexdigest()
+
+
+def _moments(file: h5py.File) -> dict[str, Any]:
+    """Mean, standard deviation and extremes of every array, so that a change of data is noticed by eye as well."""
+    moments = {}
+    for name, dataset in _datasets(file):
+        total = square = 0.0
+        low, high = np.inf, -np.inf
+        for block in _blocks(dataset):
+            wide = np.asarray(block, dtype=np.float64)
+            total, square = total + wide.sum(), square + np.square(wide).sum()
+            low, high = min(low, wide.min()), max(high, wide.max())
+        mean = total / dataset.size
+        variance = max(square / dataset.size - mean**2, 0.0)
+        moments[name] = {"mean": mean, "std": float(np.sqrt(variance)), "min": float(low), "max": float(high)}
+    return moments
+
+
+def _datasets(file: h5py.File) -> Iterator[tuple[str, h5py.Dataset]]:
+    for split in SPLITS:
+        for name in ARRAYS:
+            yield f"{split}/{name}", file[split][name]
+
+
+def _blocks(dataset: h5py.Dataset) -> Iterator[np.ndarray]:
+    row = max(1, dataset.dtype.itemsize * int(np.prod(dataset.shape[1:])))
+    step = max(1, BLOCK_BYTES // row)
+    for start in range(0, len(dataset), step):
+        yield dataset[start : start + step]
+
+
+def read_header(path: Path) -> Header:
+    """Attributes and shapes; raises `CorruptData` if they can't be read."""
+    with _reading(path) as file:
+        if file.attrs.get("format") != FORMAT:
+            raise CorruptData(f"format {file.attrs.get('format')!r}, expected {FORMAT}")
+        shapes = {name: tuple(dataset.shape) for name, dataset in _datasets(file)}
+        recipe, moments = json.loads(file.attrs["recipe"]), json.loads(file.attrs["moments"])
+        seconds = file.attrs.get("seconds_per_sample")
+        known = float(seconds) if seconds is not None else None
+        return Header(path, recipe, str(file.attrs["id"]), str(file.attrs["sha256"]), moments, shapes, known)
+
+
+def verify(path: Path, *, deep: bool = False) -> Header:
+    """The header of a file whose content has the hash it says. ``deep`` reads it all even if it did not change."""
+    with _forgetting(path):
+        header = read_header(path)
+        if digest(header.recipe) != header.id:
+            raise CorruptData("the recipe was edited")
+        if not deep and _remembered(path) == header.sha256:
+            return header
+        with _reading(path) as file:
+            found = content_hash(file)
+        if found != header.sha256:
+            raise CorruptData(f"content hash {found[:12]}, written with {header.sha256[:12]}")
+    _remember(path, found)
+    return header
+
+
+def read_split(path: Path, split: str, count: int | None = None) -> tuple[np.ndarray, np.ndarray]:
+    """The first ``count`` samples (all by default) of one split."""
+    return read_array(path, split, "inputs", count), read_array(path, split, "outputs", count)
+
+
+def read_array(path: Path, split: str, name: str, count: int | None = None) -> np.ndarray:
+    """`CorruptData` if a chunk has not its checksum."""
+    with _forgetting(path), _reading(path) as file:
+        return file[split][name][:count]
+
+
+@contextlib.contextmanager
+def _reading(path: Path) -> Iterator[h5py.File]:
+    """The open file; what HDF5 raises on the way is `CorruptData` in one line."""
+    try:
+        with h5py.File(path, "r", rdcc_nbytes=0) as file:  # every chunk is wanted once: HDF5's cache is one more copy
+            yield file
+    except (OSError, KeyError, ValueError, RuntimeError) as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        if "filter returned failure" in reason:  # the only filter that we use
+            reason = "a chunk of it has not the checksum it was written with"
+        raise CorruptData(reason) from None
+
+
+@contextlib.contextmanager
+def _forgetting(path: Path) -> Iterator[None]:
+    """A file that fails a check is not remembered as checked, so that it is made again when it is needed."""
+    try:
+        yield
+    except CorruptData:
+        with contextlib.suppress(OSError):
+            _stamp(path).unlink(missing_ok=True)
+        raise
+
+
+def _stamp(path: Path) -> Path:
+    return path.with_name(path.name + ".ok")
+
+
+def _remember(path: Path, sha256: str) -> None:
+    status = path.stat()
+    with contextlib.suppress(OSError):  # in a cache that can't be written, every use is a check
+        write_text(_stamp(path), json.dumps({"size": status.st_size, "mtime": status.st_mtime_ns, "sha256": sha256}))
+
+
+def _remembered(path: Path) -> str | None:
+    """The hash found last time, if the file has not changed since."""
+    try:
+        stamp = json.loads(_stamp(path).read_text())
+        status = path.stat()
+        return stamp["sha256"] if (stamp["size"], stamp["mtime"]) == (status.st_size, status.st_mtime_ns) else None
+    except (OSError, ValueError, KeyError, TypeError):
+        return None

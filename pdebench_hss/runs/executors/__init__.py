@@ -1,0 +1,84 @@
+"""Where trials run. An executor takes trials and yields what happens; the runner writes the records.
+
+The built-in ones come in by the same hook as anybody else's.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from ...base.errors import PdebenchError
+from ...contract.hookspecs import hookimpl
+from ...contract.resources import Resources
+
+if TYPE_CHECKING:
+    from ...contract.registry import Registry
+    from ...trials.trial import Context, Trial
+    from ..config import RunConfig
+
+
+@hookimpl
+def pdebench_hss_executors() -> dict[str, str]:
+    return {
+        "inline": "pdebench_hss.runs.executors.inline:InlineExecutor",
+        "process": "pdebench_hss.runs.executors.process:ProcessExecutor",
+        "ray": "pdebench_hss.runs.executors.ray:RayExecutor",
+    }
+
+
+class ExecutorLost(PdebenchError):
+    """The place where trials ran is gone, and so is no fault of theirs. What is done is kept."""
+
+    exit_code = 1
+
+
+@dataclass(frozen=True)
+class Work:
+    """A trial, what it needs to run here, where its output goes, and the file of its data in this machine's cache."""
+
+    trial: Trial
+    context: Context
+    log: str = ""
+    needs: Resources = field(default_factory=Resources)
+    data: str = ""
+
+
+@dataclass(frozen=True)
+class TrialEvent:
+    """``started``; ``progress`` with a dict of step, total, fraction, loss; ``finished`` with the `Record`."""
+
+    trial: Trial
+    kind: str
+    value: Any = None
+
+
+class Executor(ABC):
+    """Made once per run. ``jobs`` trials side by side, each with at most ``timeout`` seconds."""
+
+    notes: Sequence[str] = ()  # what the user should know of the place, printed before anything starts
+
+    def __init__(self, registry: Registry, config: RunConfig) -> None:
+        self.registry, self.config = registry, config
+        self.jobs, self.threads, self.timeout = config.n_jobs, config.threads, config.timeout
+
+    def prepare(self, needs: Sequence[Resources]) -> None:
+        """Before anything starts: raise a `PdebenchError` if trials with these needs can't run here."""
+        return None
+
+    @abstractmethod
+    def run(self, work: Sequence[Work]) -> Iterator[TrialEvent]:
+        """Run all of it; yields exactly one ``finished`` per trial, whatever the trial does.
+
+        Raises `ExecutorLost` if no trial can run here any more.
+        """
+
+    def stop(self) -> Iterator[TrialEvent]:
+        """After an interrupt: let what runs save its state, and yield what finished meanwhile."""
+        yield from ()
+
+    def close(self) -> None:
+        """At the end, however the run ended: leave no process behind."""
+        return None

@@ -1,0 +1,198 @@
+"""What happens on a node of a Ray cluster: one trial, inside a Ray task, in a fork of a warm process.
+
+The task itself stays light and hands the trial to a `WorkerPool` that lives as long as Ray's worker process. So a
+segfault, an out-of-memory kill or a hang is an ending like on one machine, and the next trial starts in milliseconds.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from filelock import FileLock
+
+from ...base.files import replacing
+from ...base.scratch import Scratch
+from ...data import cache as data
+from ...data import hdf5
+from ...workers.pool import Event, WorkerPool
+from ...workers.worker import Job
+from .halves import is_progress, job, record_from
+
+if TYPE_CHECKING:
+    from ...trials.record import Record
+    from ...trials.trial import Context
+
+PRELOAD = ("pdebench_hss.trials.warm",)
+LOG_LIMIT = 100_000  # bytes of a failed trial's output that travel to the driver
+MEETING_SECONDS = 600.0  # that the ranks of one trial wait for each other
+
+
+@dataclass(frozen=True)
+class DataFile:
+    """A dataset's file: its name in any node's cache, its content's hash, and, once a node asked for it, its bytes as
+    blocks in the object store."""
+
+    name: str
+    sha256: str
+    blocks: tuple[Any, ...] = ()
+
+
+@dataclass(frozen=True)
+class Parcel:
+    """One rank of one trial, on its way to a node. ``attempt`` is new whenever the trial is sent out again."""
+
+    key: str
+    attempt: str
+    trial: dict[str, Any]
+    context: Context
+    data: DataFile
+    timeout: float | None = None
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A record; or None, if the node has no copy of the data and was sent none."""
+
+    record: Record | None
+    log: str = ""
+
+
+class Mailbox:
+    """A Ray actor: what trials have to say on their way, until the driver takes it; and where ranks meet."""
+
+    def __init__(self) -> None:
+        self._messages: list[tuple[str, str, Any]] = []
+        self._meetings: dict[str, str] = {}
+
+    def post(self, key: str, kind: str, value: Any) -> None:
+        self._messages.append((key, kind, value))
+
+    def take(self) -> list[tuple[str, str, Any]]:
+        messages, self._messages = self._messages, []
+        return messages
+
+    def arrange(self, attempt: str, address: str) -> None:
+        self._meetings[attempt] = address
+
+    def meeting(self, attempt: str) -> str | None:
+        return self._meetings.get(attempt)
+
+
+def run_parcel(parcel: Parcel, mailbox: Any) -> Answer:
+    """The Ray task."""
+    if not land(parcel.data):
+        return Answer(None)
+    context = replace(parcel.context, data=parcel.data.name)
+    if context.ranks > 1:
+        context = replace(context, rendezvous=_meet(parcel, mailbox))
+    with Scratch("trial") as scratch:
+        log = os.path.join(scratch, "log")
+        event = _run(job(parcel.key, parcel.trial, context, log), parcel, mailbox)
+        return Answer(_record(parcel, event), _tail(log))
+
+
+def _run(todo: Job, parcel: Parcel, mailbox: Any) -> Event:
+    """Run the job to its end, which is returned; the rest is posted."""
+    pool = _warm_pool(parcel.context.threads)
+    try:
+        for event in pool.run([todo], parcel.timeout):
+            if event.kind not in ("started", "progress"):
+                return event
+            if parcel.context.rank == 0 and (event.kind == "started" or is_progress(event.value)):
+                mailbox.post.remote(parcel.key, event.kind, event.value)
+    except KeyboardInterrupt:  # Ray's way to say that the task was cancelled: let the trial save its state
+        for event in pool.stop():
+            if event.kind == "done" and parcel.context.ranks == 1:
+                mailbox.post.remote(parcel.key, "finished", _record(parcel, event))
+        _close_pools()
+        raise
+    raise RuntimeError(f"the process of trial {parcel.key} was lost")
+
+
+_pools: dict[tuple[int, str], WorkerPool] = {}
+
+
+def _warm_pool(threads: int) -> WorkerPool:
+    """The pool of this Ray worker; a new one if it is given other threads or GPUs than before."""
+    place = (threads, os.environ.get("CUDA_VISIBLE_DEVICES", ""))
+    if place not in _pools:
+        _close_pools()
+        _pools[place] = WorkerPool(1, threads, PRELOAD)
+    return _pools[place]
+
+
+def _close_pools() -> None:
+    for pool in _pools.values():
+        pool.close()
+    _pools.clear()
+
+
+def _record(parcel: Parcel, event: Event) -> Record:
+    if event.kind == "done":
+        with contextlib.suppress(ValueError):
+            return record_from(parcel.key, event.value)
+    # Only now: it imports torch, which Ray's worker has no other use for.
+    from ...trials.trial import Trial
+    from .endings import record_of
+
+    return record_of(Trial.from_dict(parcel.trial), event, parcel.timeout)
+
+
+def _tail(log: str) -> str:
+    try:
+        with open(log, "rb") as file:
+            file.seek(max(0, os.path.getsize(log) - LOG_LIMIT))
+            return file.read().decode(errors="replace")
+    except OSError:
+        return ""
+
+
+def land(file: DataFile) -> bool:
+    """See that the dataset is in this node's cache: it is shared or came before, or is put together from its blocks."""
+    path = data.data_dir() / file.name
+    if _is_here(path, file.sha256):
+        return True
+    if not file.blocks:
+        return False
+    import ray
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with FileLock(path.with_suffix(".lock")):  # trials that start together on one node fetch it once
+        if not _is_here(path, file.sha256):
+            with replacing(path) as temporary, temporary.open("wb") as out:
+                for block in file.blocks:
+                    out.write(ray.get(block))
+            hdf5.verify(path, deep=True)
+    return True
+
+
+def _is_here(path: Path, sha256: str) -> bool:
+    try:
+        return path.exists() and hdf5.verify(path).sha256 == sha256
+    except hdf5.CorruptData:
+        return False
+
+
+def _meet(parcel: Parcel, mailbox: Any) -> str:
+    """Where the ranks of this attempt meet: rank 0 says, the others ask."""
+    import ray
+
+    if parcel.context.rank == 0:
+        host = ray.util.get_node_ip_address()
+        with socket.socket() as free:
+            free.bind((host, 0))
+            address = f"tcp://{host}:{free.getsockname()[1]}"
+        ray.get(mailbox.arrange.remote(parcel.attempt, address))
+        return address
+    deadline = time.monotonic() + MEETING_SECONDS
+    while (found := ray.get(mailbox.meeting.remote(parcel.attempt))) is None:
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"rank 0 of {parcel.key} did not say where to meet within {MEETING_SECONDS:g} s")
+        time.sleep(0.1)
+    return found

@@ -1,0 +1,211 @@
+"""From an experiment to a list of trials: what to run, what is there already, what can't be done and why."""
+
+from __future__ import annotations
+
+import itertools
+import statistics
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from ..base.errors import PdebenchError, PluginError, UsageError
+from ..contract.budget import parse_budget
+from ..contract.model import RECIPE_KEYS, ModelSpec
+from ..contract.registry import Registered, Registry
+from ..contract.selection import Choice, check_options
+from ..contract.task import TaskInfo, TaskSpec
+from ..data.cache import Dataset, find_source
+from ..data.sources import HashProgress, Source
+from ..training import counting
+from ..trials.record import SETTLED, SKIPPED, Record, missing
+from ..trials.store import Store
+from ..trials.trial import Trial
+from .config import RunConfig
+
+RUN, RETRY, CACHED, SKIP, KEEP = "run", "retry", "cached", "skip", "keep"
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A trial and what is to be done about it."""
+
+    trial: Trial
+    dataset: Dataset
+    action: str
+    reason: str = ""
+    record: Record | None = None
+
+
+@dataclass
+class Plan:
+    cells: list[Cell]
+    jobs: int
+    history: Mapping[str, Any] = field(default_factory=dict)
+
+    def having(self, *actions: str) -> list[Cell]:
+        return [cell for cell in self.cells if cell.action in actions]
+
+    @property
+    def todo(self) -> list[Cell]:
+        return self.having(RUN, RETRY)
+
+    def datasets(self, cells: Iterable[Cell]) -> list[Dataset]:
+        """Each dataset once, in the order of first use."""
+        return list({cell.dataset.id: cell.dataset for cell in cells}.values())
+
+    def estimate(self) -> tuple[float, int]:
+        """Seconds expected for what is to run, and how many of its trials nothing is known about."""
+        known = [expected_seconds(cell, self.history) for cell in self.todo]
+        return sum(s for s in known if s is not None) / self.jobs, sum(s is None for s in known)
+
+
+def make_plan(
+    config: RunConfig, registry: Registry, store: Store, hashing: HashProgress = lambda source, done, total: None
+) -> Plan:
+    """``hashing`` hears of the public files at ``--data-dir`` while they are identified."""
+    models = registry.choose_models(config.models)
+    tasks = registry.choose_tasks(config.tasks)
+    source = find_source(config.data_dir, [registry.task(choice.name).spec for choice in tasks], hashing)
+    device = config.resolved_device.kind  # which of several GPUs does not change what is asked for
+    seeds = config.seed_list
+    cells: dict[str, Cell] = {}  # by key: one trial asked for under two labels is one trial
+    for task, model in itertools.product(tasks, models):
+        for trial, dataset, unsupported in _trials(config, registry, task, model, seeds, device, source):
+            cells.setdefault(trial.key, _cell(trial, dataset, unsupported, store, config.force))
+    return Plan(list(cells.values()), config.n_jobs, _history(store))
+
+
+def _trials(
+    config: RunConfig,
+    registry: Registry,
+    task_choice: Choice,
+    model_choice: Choice,
+    seeds: list[int],
+    device: str,
+    source: Source | None,
+) -> Iterable[tuple[Trial, Dataset, str | None]]:
+    """The trials of one model on one task, one per seed."""
+    model, task = registry.model(model_choice.name), registry.task(task_choice.name)
+    spec = task.spec
+    if config.scale not in spec.scales:
+        raise UsageError(f"task {spec.name!r} has no scale {config.scale!r}; it has {', '.join(spec.scales)}")
+    chosen = check_options(task_choice.options, spec.params, f"task {spec.name!r}")
+    params = {**spec.params, **chosen}
+    info = spec.info(config.scale, params)
+    n_train = config.train_size or info.size.train
+    if n_train > info.size.train:
+        limit = f"scale {config.scale} of task {spec.name!r} has {info.size.train}"
+        raise UsageError(f"--train-size {n_train}: {limit}")
+    dataset = Dataset(task, config.scale, params, config.data_seed, source)
+    unsupported = ask(model, spec, lambda: model.spec.unsupported(info))
+    hparams, optimizer = _settings(model, spec, info, model_choice, bool(unsupported))
+    if config.params_target and not unsupported:
+        from ..training.parameters import match_parameters
+
+        target = config.params_target
+        hparams = ask(model, spec, lambda: match_parameters(model.spec, info, hparams, target))
+    budget = config.parsed_budget or info.size.recipe.budget
+    for seed in seeds:
+        trial = Trial(
+            model=model.spec.name,
+            model_label=model_choice.label,
+            model_version=model.spec.version,
+            model_origin=str(model.origin),
+            hparams=hparams,
+            optimizer=optimizer,
+            task=spec.name,
+            task_label=Choice(spec.name, {k: v for k, v in chosen.items() if v != spec.params[k]}).label,
+            task_params=params,
+            task_origin=str(task.origin),
+            data_id=dataset.id,
+            data_seed=config.data_seed,
+            scale=config.scale,
+            budget=str(budget),
+            n_train=n_train,
+            seed=seed,
+            device=device,
+            precision=config.precision,
+            params_target=config.params_target,
+            task_digest=spec.digest(),
+            equation=spec.title,
+            metric=spec.metric,
+            training_free=model.spec.training_free,
+            flops_rule=counting.RULE if str(budget).startswith("flops=") else 0,
+        )
+        yield trial, dataset, unsupported
+
+
+def _settings(
+    model: Registered[ModelSpec], task: TaskSpec, info: TaskInfo, choice: Choice, unsupported: bool
+) -> tuple[dict[str, Any], dict[str, float]]:
+    """Hyper-parameters and optimiser of a model on a task, with what was set in brackets."""
+    recipe = asdict(info.size.recipe)
+    optimizer = {key: recipe[key] for key in ("batch", *RECIPE_KEYS)}
+    if unsupported:
+        return {}, optimizer
+    hparams = ask(model, task, lambda: model.spec.hparams_for(info))
+    optimizer |= ask(model, task, lambda: model.spec.recipe_for(info))
+    defaults = {**{key: float(optimizer[key]) for key in RECIPE_KEYS}, **hparams}
+    chosen = check_options(choice.options, defaults, f"model {model.spec.name!r}")
+    for key, value in chosen.items():
+        (hparams if key in hparams else optimizer)[key] = value
+    return hparams, optimizer
+
+
+def ask(model: Registered[ModelSpec], task: TaskSpec, question: Any) -> Any:
+    """Call a plugin's own function; what it raises is the plugin's fault and is said so."""
+    try:
+        return question()
+    except PdebenchError:
+        raise
+    except (Exception, SystemExit) as error:
+        raise PluginError(
+            f"model {model.spec.name!r} ({model.origin}) failed when asked about task {task.name!r}: "
+            f"{type(error).__name__}: {error}"
+        ) from error
+
+
+def _cell(trial: Trial, dataset: Dataset, unsupported: str | None, store: Store, force: bool) -> Cell:
+    if reason := store.newer(trial.key):
+        return Cell(trial, dataset, KEEP, reason, missing(trial.key, trial.to_dict(), reason))
+    if unsupported:
+        return Cell(trial, dataset, SKIP, unsupported, Record(trial.key, trial.to_dict(), SKIPPED, unsupported))
+    record = None if force else store.get(trial.key)
+    if record is None:
+        return Cell(trial, dataset, RUN)
+    if record.status in SETTLED:
+        return Cell(trial, dataset, CACHED, record.reason, record)
+    return Cell(trial, dataset, RETRY, f"{record.status} before: {record.reason}", record)
+
+
+def _history(store: Store) -> dict[str, Any]:
+    """Seconds per training step, and seconds besides, of earlier trials: (model, task, scale) -> medians."""
+    if not store.records_dir.is_dir():
+        return {}
+    seen: dict[str, list[tuple[float, float]]] = {}
+    for record in store.all():
+        if record.status == "ok":
+            steps = record.spent.get("steps") or 0
+            fit = record.seconds.get("fit") or 0.0
+            rest = (record.seconds.get("total") or 0.0) - (fit if steps else 0.0)
+            seen.setdefault(_place(record.trial), []).append((fit / steps if steps else 0.0, rest))
+    return {place: tuple(statistics.median(values) for values in zip(*numbers)) for place, numbers in seen.items()}
+
+
+def _place(trial: Mapping[str, Any]) -> str:
+    return f"{trial['model_label']} {trial['task_label']} {trial['scale']}"
+
+
+def expected_seconds(cell: Cell, history: Mapping[str, Any]) -> float | None:
+    """From earlier trials of the same model on the same task at the same scale; None if there are none."""
+    trial = cell.trial
+    if (known := history.get(_place(trial.to_dict()))) is None:
+        return None
+    per_step, rest = known
+    budget = parse_budget(trial.budget)
+    if budget.kind == "seconds":
+        return (budget.amount if per_step else 0.0) + rest
+    if budget.kind == "flops":
+        return None
+    pairs = trial.n_train * cell.dataset.size.steps
+    return per_step * (budget.steps(pairs, int(trial.optimizer["batch"]), 0.0) or 0) + rest

@@ -1,0 +1,1 @@
+"""A study's sweeps as one plan, its table and its files."""

@@ -1,0 +1,200 @@
+"""The task contract as a test suite: for ``pdebench-hss check TASK`` and for plugin authors' own tests.
+
+    import pytest
+    from pdebench_hss.testing import task_cases
+
+    @pytest.mark.parametrize("case", task_cases("my_pde"), ids=str)
+    def test_contract(case):
+        case.run()
+
+Each case is one promise at the task's smallest scale. What they catch makes a benchmark lie without an error message:
+samples that change with their neighbours or with somebody else's random numbers, test samples that are training
+samples, a "linear" problem that is not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from ..base.errors import ContractError
+from ..base.references import call_target
+from ..contract.registry import Registry, load_registry
+from ..contract.task import SCALES, TaskInfo, TaskSpec
+from ..data.cache import sample_seeds
+
+SAMPLES = 4
+ROUNDING = 1e-6  # relative: the same sample computed in another batch
+COARSE_ACCURACY = 0.1  # relative: level 0 of the classical solver against the data; inverse problems are ill-posed
+
+Pair = tuple[np.ndarray, np.ndarray]
+
+
+@dataclass(frozen=True)
+class TaskCase:
+    """One promise of one task."""
+
+    task: TaskSpec
+    promise: Callable[[TaskSubject], None]
+
+    def __str__(self) -> str:
+        return f"{self.task.name}-{self.name}"
+
+    @property
+    def name(self) -> str:
+        return self.promise.__name__
+
+    def run(self) -> None:
+        """Raises `ContractError` if the promise is broken."""
+        self.promise(TaskSubject(self.task))
+
+
+@dataclass(frozen=True)
+class TaskSubject:
+    """A task with what the promises need of it: its first samples, made in memory."""
+
+    spec: TaskSpec
+
+    @cached_property
+    def info(self) -> TaskInfo:
+        return self.spec.info(next(scale for scale in SCALES if scale in self.spec.scales))
+
+    @cached_property
+    def count(self) -> int:
+        """Samples looked at: a few, and whole groups of those that share a seed."""
+        return -(-SAMPLES // self.spec.cases) * self.spec.cases
+
+    def stored(self, split: str, chosen: Sequence[int]) -> Pair:
+        """The samples with these numbers as ``generate`` returns them, made in one batch."""
+        seeds = sample_seeds(self.spec, split, 0, self.count)
+        keywords = dict(self.spec.params)
+        if self.spec.cases > 1:
+            keywords["cases"] = np.array([number % self.spec.cases for number in chosen])
+        inputs, outputs = call_target(self.spec.generate)([seeds[i] for i in chosen], self.info.size, **keywords)
+        return np.asarray(inputs), np.asarray(outputs)
+
+    @cached_property
+    def all(self) -> Pair:
+        return self.stored("train", range(self.count))
+
+    @cached_property
+    def seen(self) -> Pair:
+        """The same samples as a model sees them."""
+        return call_target(self.spec.view)(*self.all) if self.spec.view else self.all
+
+
+def task_cases(name: str, registry: Registry | None = None) -> list[TaskCase]:
+    """Every promise that a task has to keep."""
+    spec = (registry or load_registry()).task(name).spec
+    promises = [*PROMISES]
+    if spec.coarse is not None:
+        promises.append(coarse_solver_solves_the_same_problem)
+        promises += [linear_means_linear] if spec.linear else []
+    return [TaskCase(spec, promise) for promise in promises]
+
+
+def samples_have_the_right_shape(subject: TaskSubject) -> None:
+    info = subject.info
+    steps = (info.size.steps,) if info.rollout else ()
+    expected = {
+        "inputs": (subject.count, info.in_channels, *info.grid),
+        "outputs": (subject.count, *steps, info.out_channels, *info.grid),
+    }
+    for name, array in zip(expected, subject.seen):
+        _demand(array.shape == expected[name], f"{name} have shape {array.shape}, expected {expected[name]}")
+        _demand(array.dtype.kind == "f", f"{name} are {array.dtype}, expected real floating point")
+        _demand(bool(np.isfinite(array).all()), f"{name} are not finite everywhere")
+
+
+def a_sample_depends_on_its_seed_alone(subject: TaskSubject) -> None:
+    """Not on the other samples of its batch, nor on their order."""
+    backwards = subject.stored("train", range(subject.count)[::-1])
+    alone = subject.stored("train", [subject.count - 1])
+    for name, together, reversed_, single in zip(("inputs", "outputs"), subject.all, backwards, alone):
+        _demand(_close(reversed_[::-1], together), f"{name} change with the order of the seeds")
+        _demand(_close(single[0], together[-1]), f"{name} of a sample change with the others in its batch")
+
+
+def nothing_but_the_seeds_is_random(subject: TaskSubject) -> None:
+    """Twice the same call, with numpy's global generator in two states, gives the same bits."""
+    state = np.random.get_state()  # noqa: NPY002 -- the global generator is what must not matter
+    try:
+        np.random.seed(1)  # noqa: NPY002
+        first = subject.stored("train", range(subject.count))
+        np.random.seed(2)  # noqa: NPY002
+        second = subject.stored("train", range(subject.count))
+    finally:
+        np.random.set_state(state)  # noqa: NPY002
+    same = all(np.array_equal(a, b) for a, b in zip(first, second))
+    _demand(same, "two calls with the same seeds differ: draw from np.random.default_rng(seed) only")
+
+
+def no_two_samples_are_the_same(subject: TaskSubject) -> None:
+    """Also not one in train and one in test."""
+    train, test = subject.all[0], subject.stored("test", range(subject.count))[0]
+    rows = np.concatenate([train, test]).reshape(2 * subject.count, -1)
+    _demand(len(np.unique(rows, axis=0)) == len(rows), "two samples have the same inputs: does the seed matter?")
+
+
+def there_is_something_to_learn(subject: TaskSubject) -> None:
+    inputs, outputs = subject.seen
+    for name, array in (("inputs", inputs), ("outputs", outputs)):
+        _demand(bool(array.any()), f"{name} are zero everywhere")
+    _demand(bool((outputs != outputs[:1]).any()), "all outputs are the same: a constant would score perfectly")
+
+
+def grid_and_mask_fit_the_task(subject: TaskSubject) -> None:
+    info = subject.info
+    expected = (info.dim, *info.grid)
+    _demand(info.coords.shape == expected, f"coords have shape {info.coords.shape}, expected {expected}")
+    if info.mask is not None:
+        _demand(info.mask.shape == info.grid, f"the mask has shape {info.mask.shape}, expected {info.grid}")
+        _demand(bool(info.mask.any()), "the mask leaves no point inside the domain")
+
+
+PROMISES = (
+    samples_have_the_right_shape,
+    a_sample_depends_on_its_seed_alone,
+    nothing_but_the_seeds_is_random,
+    no_two_samples_are_the_same,
+    there_is_something_to_learn,
+    grid_and_mask_fit_the_task,
+)
+
+
+def coarse_solver_solves_the_same_problem(subject: TaskSubject) -> None:
+    """Level 0 is close to the data; every level answers in the right shape."""
+    inputs, outputs = subject.seen
+    for level in range(subject.info.coarse_levels + 1):
+        answer = subject.info.coarse(inputs, level)
+        fits = answer.shape == outputs.shape and bool(np.isfinite(answer).all())
+        _demand(fits, f"level {level} gave shape {answer.shape}, expected finite {outputs.shape}")
+        if level == 0:
+            error = _distance(answer, outputs)
+            _demand(error <= COARSE_ACCURACY, f"level 0 is {error:.1e} away from the data, more than {COARSE_ACCURACY}")
+
+
+def linear_means_linear(subject: TaskSubject) -> None:
+    """The solver of a task that says ``linear`` takes sums to sums."""
+    inputs = subject.seen[0]
+    first, second = inputs[:1], inputs[1:2]
+    solve = subject.info.coarse
+    error = _distance(solve(2 * first - second, 0), 2 * solve(first, 0) - solve(second, 0))
+    _demand(error <= ROUNDING, f"linear=True, but 2 a - b is solved {error:.1e} away from 2 u(a) - u(b)")
+
+
+def _close(a: np.ndarray, b: np.ndarray) -> bool:
+    return a.shape == b.shape and _distance(a, b) <= ROUNDING
+
+
+def _distance(a: np.ndarray, b: np.ndarray) -> float:
+    """Largest difference, relative to the largest value."""
+    return float(np.abs(a - b).max() / max(float(np.abs(b).max()), 1e-300))
+
+
+def _demand(kept: bool, message: str) -> None:
+    if not kept:
+        raise ContractError(message)

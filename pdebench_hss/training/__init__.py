@@ -1,0 +1,1 @@
+"""The one training loop and its parts: peers, checkpoints, normalisation, metrics, FLOPs, parameter counts."""

@@ -1,0 +1,115 @@
+"""Predictions in physical units, and how long they take.
+
+A rollout starts from u(0) and feeds every prediction back: u <- u + residual. The state is kept in float64 and the
+model is called in its own precision, so that rounding of the state is not charged to the model.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from ..base.devices import DEFAULT_PRECISION
+from ..contract.task import TaskInfo
+from .normalization import Normalizer
+from .trial_device import autocast, float64_device
+
+TIMING_SECONDS = 1.0
+TIMING_REPEATS = 5
+LEVEL_SAMPLES = 16  # for which all levels of a classical solver are measured
+
+
+class Predictor:
+    """A fitted model as a function of physical inputs, in batches."""
+
+    def __init__(
+        self,
+        model: Any,
+        task: TaskInfo,
+        normalizer: Normalizer,
+        batch: int,
+        device: torch.device,
+        precision: str = DEFAULT_PRECISION,
+    ) -> None:
+        self.model, self.task, self.normalizer, self.batch, self.device = model, task, normalizer, batch, device
+        self.precision = precision
+        if isinstance(model, nn.Module):
+            model.eval()
+        self._dtype = _dtype(model)
+        self._state_device = float64_device(device)
+        self._constants: dict[int, list[Tensor]] = {}  # of the normaliser, by the number of axes
+
+    def __call__(self, inputs: np.ndarray) -> np.ndarray:
+        if hasattr(self.model, "solve"):
+            return np.asarray(self.model.solve(inputs))
+        blocks = [self._block(inputs[i : i + self.batch]) for i in range(0, len(inputs), self.batch)]
+        return np.concatenate(blocks)
+
+    @torch.no_grad()
+    def _block(self, inputs: np.ndarray) -> np.ndarray:
+        state = torch.as_tensor(inputs).to(self._state_device).to(torch.float64)
+        if not self.task.rollout:
+            return self._apply(state).cpu().numpy()
+        frames = []
+        for _ in range(self.task.size.steps):
+            state = state + self._apply(state)
+            frames.append(state)
+        return torch.stack(frames, dim=1).cpu().numpy()  # (batch, steps, c, *grid)
+
+    def _apply(self, state: Tensor) -> Tensor:
+        shift, scale, _, _ = self._affine(state.ndim)
+        x = ((state - shift) / scale).to(self._dtype)
+        with autocast(self.device, self.precision):
+            y = self.model(x.to(self.device))
+        y = y.to(self._state_device).to(torch.float64)  # in this order: a device may have no float64
+        _, _, shift, scale = self._affine(y.ndim)
+        return y * scale + shift
+
+    def _affine(self, ndim: int) -> list[Tensor]:
+        """Shift and scale of inputs and outputs, ``(1, c, 1, ...)``: sent to the device once, not with each batch."""
+        if ndim not in self._constants:
+            self._constants[ndim] = [
+                torch.as_tensor(values, dtype=torch.float64).reshape(1, -1, *[1] * (ndim - 2)).to(self._state_device)
+                for affine in (self.normalizer.inputs, self.normalizer.outputs)
+                for values in (affine.shift, affine.scale)
+            ]
+        return self._constants[ndim]
+
+
+def time_prediction(predict: Callable[[np.ndarray], np.ndarray], inputs: np.ndarray) -> float:
+    """Seconds for all of ``inputs``: the median of a few runs, after the caller's first one as warm-up."""
+    seconds: list[float] = []
+    while len(seconds) < TIMING_REPEATS and sum(seconds) < TIMING_SECONDS:
+        start = time.perf_counter()
+        predict(inputs)
+        seconds.append(time.perf_counter() - start)
+    return statistics.median(seconds)
+
+
+def solve_levels(model: Any, inputs: np.ndarray) -> Iterator[tuple[int, np.ndarray, float]]:
+    """Level, solutions and seconds of each level of a classical solver, for a few of the inputs; the first run counts
+    where a second would take long."""
+    few = inputs[:LEVEL_SAMPLES]
+    for level in model.levels:
+        start = time.perf_counter()
+        solutions = np.asarray(model.solve(few, level))
+        seconds = time.perf_counter() - start
+        if seconds < TIMING_SECONDS:
+            seconds = time_prediction(partial(model.solve, level=level), few)
+        yield int(level), solutions, seconds
+
+
+def _dtype(model: Any) -> torch.dtype:
+    """The precision a model works in: that of its parameters or buffers; closed forms are float64."""
+    if isinstance(model, nn.Module):
+        for tensor in (*model.parameters(), *model.buffers()):
+            if tensor.is_floating_point() or tensor.is_complex():
+                return tensor.real.dtype if tensor.is_complex() else tensor.dtype
+    return torch.float64

@@ -1,0 +1,96 @@
+"""CUDA graphs: forward and backward of a full batch recorded once and replayed as one launch.
+
+A small network spends its time starting kernels and not in them; a graph starts all of them at once. The kernels and
+their order are those of the eager step, so the numbers are too, and graphs are not part of a trial's key. Clipping and
+AdamW stay outside: they are few launches, and the learning rate may change between steps.
+
+What can't be recorded (a network that waits for the device, several processes, another device) is run eagerly, and the
+reason is in the record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+
+from .peers import Ranks
+from .trial_device import kept_random_state, random_state
+
+if TYPE_CHECKING:
+    from .loop import BatchOrder
+
+Step = Callable[[Tensor, Tensor, float], Tensor]
+WARM_UPS = 3  # as torch asks for: libraries set themselves up in the first calls
+USED = "used for full batches"
+
+
+def make_step(
+    eager: Step,
+    module: nn.Module,
+    inputs: Tensor,
+    outputs: Tensor,
+    order: BatchOrder,
+    ranks: Ranks,
+    device: torch.device,
+    asked: bool,
+) -> tuple[Step, str]:
+    """The step to train with, and what became of graphs: nothing if they were not asked for."""
+    if not asked:
+        return eager, ""
+    if device.type != "cuda":
+        return eager, f"not used: they need a GPU, and this is {device.type}"
+    if ranks.size > 1:
+        return eager, f"not used: {ranks.size} processes train together"
+    try:
+        return _GraphedStep(eager, module, inputs[: order.batch], outputs[: order.batch], device), USED
+    except RuntimeError as error:  # whatever a network does that can't be recorded
+        module.zero_grad(set_to_none=True)
+        return eager, f"not used: {str(error).splitlines()[0][:300]}"
+
+
+class _GraphedStep:
+    """Batches are copied to where the graph reads them; gradients are left where it writes them."""
+
+    def __init__(self, eager: Step, module: nn.Module, x: Tensor, y: Tensor, device: torch.device) -> None:
+        self.eager = eager
+        self.x, self.y = x.to(device, copy=True), y.to(device, copy=True)
+        self.weights = [p for p in module.parameters() if p.requires_grad]
+        buffers = {name: buffer.clone() for name, buffer in module.named_buffers()}
+        with kept_random_state(device):
+            before = random_state(device)
+            self.replay, self.loss = capture(lambda: eager(self.x, self.y, 1.0), module, device)
+            after = random_state(device)
+        for name, buffer in module.named_buffers():  # what warming up has changed
+            buffer.copy_(buffers[name])
+        if not all(torch.equal(before[kind], after[kind]) for kind in before):
+            raise RuntimeError("the network draws random numbers, which a graph would draw otherwise")
+        self.gradients = [p.grad for p in self.weights]
+
+    def __call__(self, x: Tensor, y: Tensor, weight: float) -> Tensor:
+        if x.shape != self.x.shape:  # the last batch of an epoch
+            return self.eager(x, y, weight)
+        self.x.copy_(x)
+        self.y.copy_(y)
+        self.replay()
+        for p, gradient in zip(self.weights, self.gradients):
+            p.grad = gradient
+        return self.loss.clone()
+
+
+def capture(step: Callable[[], Tensor], module: nn.Module, device: torch.device) -> tuple[Callable[[], Any], Tensor]:
+    """Record one step; returns what replays it, and where it leaves the loss."""
+    side = torch.cuda.Stream(device)
+    side.wait_stream(torch.cuda.current_stream(device))
+    with torch.cuda.stream(side):
+        for _ in range(WARM_UPS):
+            module.zero_grad(set_to_none=True)
+            step()
+    torch.cuda.current_stream(device).wait_stream(side)
+    module.zero_grad(set_to_none=True)  # so that gradients are made inside the graph, and overwritten by each replay
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        loss = step()
+    return graph.replay, loss

@@ -1,0 +1,58 @@
+"""Compile before the clock starts: one forward and backward pass for each size of batch, on a copy of the model.
+
+On a GPU the first pass of a shape compiles kernels and loads libraries, seconds that a budget of seconds must not be
+charged with. A copy does it, so whatever a pass leaves in a model (weights, buffers, stored rows) and the random
+states stay as they were: nothing that is computed afterwards depends on it. A CPU has nothing to compile: it is not
+done there.
+"""
+
+from __future__ import annotations
+
+import copy
+import time
+from collections.abc import Callable, Iterable
+
+import torch
+from torch import Tensor, nn
+
+from ..base.devices import DEFAULT_PRECISION
+from .trial_device import autocast
+
+
+def needed(device: torch.device) -> bool:
+    return device.type == "cuda"
+
+
+def batch_sizes(n: int, batch: int, processes: int = 1) -> list[int]:
+    """Those that occur in an epoch: the full batch, and the last one if it is smaller; or a process' share of them."""
+    return sorted({-(-size // processes) for size in (min(batch, n), n % min(batch, n)) if size}, reverse=True)
+
+
+def warm_up(
+    module: nn.Module,
+    inputs: Tensor,
+    outputs: Tensor,
+    loss_of: Callable[[Tensor, Tensor], Tensor],
+    sizes: Iterable[int],
+    device: torch.device,
+    precision: str = DEFAULT_PRECISION,
+) -> float:
+    """Seconds that it took; 0 where it is not needed, or where the model can't be copied."""
+    if not needed(device):
+        return 0.0
+    started = time.perf_counter()
+    try:
+        twin = copy.deepcopy(module)
+    except (TypeError, RuntimeError) as error:  # what holds a handle or a graph can't be copied
+        print(f"no warm-up: the model can't be copied ({type(error).__name__}: {error})")
+        return 0.0
+    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+        for size in sizes:
+            x, y = (t[:size].to(device, copy=True) for t in (inputs, outputs))
+            with autocast(device, precision):
+                loss = loss_of(twin.train()(x), y)
+            loss.backward()
+            twin.zero_grad(set_to_none=True)
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+    return time.perf_counter() - started

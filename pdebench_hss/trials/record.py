@@ -1,0 +1,91 @@
+"""A record: what became of one trial. Every field is documented in `Record`."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from . import validation
+from .validation import DIVERGED, OK, SKIPPED
+from .validation import FAILED as FAILED
+from .validation import OUT_OF_MEMORY as OUT_OF_MEMORY
+from .validation import STATUSES as STATUSES
+from .validation import TIMEOUT as TIMEOUT
+
+if TYPE_CHECKING:
+    import numpy as np
+
+# What another run would only repeat. The other endings may be the machine's fault, and are tried again.
+SETTLED = (OK, SKIPPED, DIVERGED)
+
+
+@dataclass(frozen=True)
+class Record:
+    """What became of a trial.
+
+    trial        the trial itself, as plain values (everything its key is made of)
+    status       one of `STATUSES`; ``reason`` says why where it is not ok
+    metrics      test errors by name, means over test samples; ``test_err`` is the task's own metric
+    parameters   ``real`` (complex = 2), ``numel``, and ``target`` where sizes were matched
+    spent        steps, samples, seconds and flops of training
+    flops_step   FLOPs of one training step (forward and backward of one batch)
+    seconds      build, fit, predict (all test samples, median of a few), total
+    predict_ms   milliseconds per test sample
+    levels       of a classical solver: level, error and milliseconds per sample of each, on the first test samples
+    peak_memory  bytes beyond what the process held before the trial
+    data         content hash, sizes, and what a sample cost to generate (seconds of one core; None if imported)
+    provenance   versions, source commit, hardware, threads, device, times
+    samples      arrays: ``error_<metric>`` per test sample, ``test_group`` (which start each belongs to; only where
+                 several share one), ``curve_steps``, ``curve_losses``, and ``picture_*`` of the best, median and worst
+                 test sample (see `pictures`)
+    """
+
+    key: str
+    trial: dict[str, Any]
+    status: str
+    reason: str = ""
+    metrics: dict[str, float] = field(default_factory=dict)
+    parameters: dict[str, Any] = field(default_factory=dict)
+    spent: dict[str, float] = field(default_factory=dict)
+    flops_step: float | None = None
+    seconds: dict[str, float] = field(default_factory=dict)
+    predict_ms: float | None = None
+    levels: list[dict[str, float]] = field(default_factory=list)
+    peak_memory: int | None = None
+    data: dict[str, Any] = field(default_factory=dict)
+    provenance: dict[str, Any] = field(default_factory=dict)
+    samples: dict[str, np.ndarray] = field(default_factory=dict, repr=False, compare=False)
+
+    def to_json(self, arrays: str = "") -> str:
+        """The record as a file; ``arrays`` is the hash of the file of its arrays, empty if it has none."""
+        content = {f.name: getattr(self, f.name) for f in dataclasses.fields(self) if f.name != "samples"}
+        return json.dumps(validation.sealed(_plain(content), arrays), indent=1, allow_nan=False) + "\n"
+
+    @classmethod
+    def from_json(cls, text: str | bytes, key: str = "") -> Record:
+        """A record from its file, validated (see `validation`) but for its arrays."""
+        content = validation.parse_json(text.encode() if isinstance(text, str) else text)
+        fields, _ = validation.check_record(content, key or str(content.get("key")), FIELDS)
+        return cls(**fields)
+
+
+FIELDS = tuple(f.name for f in dataclasses.fields(Record) if f.name != "samples")
+
+
+def _plain(value: Any) -> Any:
+    """JSON has no NaN or infinity: they become null."""
+    if isinstance(value, dict):
+        return {k: _plain(v) for k, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(v) for v in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
+
+
+def missing(key: str, trial: Mapping[str, Any], reason: str = "not run yet") -> Record:
+    return Record(key, dict(trial), "missing", reason)

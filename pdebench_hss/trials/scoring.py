@@ -1,0 +1,97 @@
+"""The judge's half of a trial: predictions as a plain array, the answers, and from both the record.
+
+Where trials have processes of their own this runs in a fork in which no code of the model has run, so it holds whatever
+the model's process looked at or changed in itself. Status, errors and pictures come from here and from nowhere else.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..base.errors import DataError
+from ..contract.registry import Registry
+from ..contract.task import TaskInfo
+from ..data import cache as data
+from ..training.loop import Diverged
+from ..training.metrics import mean_errors, not_finite, sample_errors
+from .fitting import Fitted, dataset_of, ending
+from .pictures import pictures
+from .record import OK, Record
+
+if TYPE_CHECKING:
+    from .trial import Context, Trial
+
+
+@dataclass
+class _Scores:
+    """What is known so far; becomes part of the record however the scoring ends."""
+
+    data: dict[str, Any]
+    metrics: dict[str, float] = field(default_factory=dict)
+    levels: list[dict[str, float]] = field(default_factory=list)
+    samples: dict[str, np.ndarray] = field(default_factory=dict)
+
+
+def score_trial(trial: Trial, context: Context, registry: Registry, fitted: Fitted) -> Record:
+    """The trial's record, from what its model left."""
+    started = time.time()
+    status, reason = fitted.status, fitted.reason
+    scores = _Scores(data=fitted.data, samples=dict(fitted.curve))
+    if status == OK and context.rank == 0:
+        try:
+            _score(trial, context, registry, fitted, scores)
+        except Exception as error:
+            status, reason = ending(error)
+    ended = time.time()
+    seconds = {**fitted.seconds, "total": fitted.seconds.get("total", 0.0) + ended - started}
+    return Record(
+        key=trial.key,
+        trial=trial.to_dict(),
+        status=status,
+        reason=reason,
+        parameters=fitted.parameters,
+        spent=fitted.spent,
+        flops_step=fitted.flops_step,
+        seconds=seconds,
+        predict_ms=fitted.predict_ms,
+        peak_memory=fitted.peak_memory,
+        provenance={**fitted.provenance, "ended": ended},
+        **vars(scores),
+    )
+
+
+def _score(trial: Trial, context: Context, registry: Registry, fitted: Fitted, scores: _Scores) -> None:
+    dataset, _, path = dataset_of(trial, context, registry)
+    header = data.verify(path or dataset.path)
+    if header.sha256 != fitted.data.get("sha256"):
+        raise DataError(f"{header.path.name} changed between training and scoring; run the same command again")
+    task, test = dataset.spec.info(trial.scale, trial.task_params), data.read_split(dataset, header.path, "test")
+    scores.data |= {"n_test": len(test.inputs), "seconds_per_sample": header.seconds_per_sample}
+    prediction = fitted.prediction
+    if prediction is None:
+        raise ValueError("the model's process left no prediction")
+    if prediction.shape != test.outputs.shape:
+        raise ValueError(f"prediction has shape {prediction.shape}, target {test.outputs.shape}")
+    if not np.isfinite(prediction).all():
+        bad = int(np.argmin(np.isfinite(prediction).reshape(len(prediction), -1).all(axis=1)))
+        raise Diverged(f"the prediction of test sample {bad} is not finite")
+    errors = sample_errors(prediction, test.outputs, task.spec.metric, task.mask)
+    scores.metrics = mean_errors(errors)
+    if reason := not_finite(scores.metrics):
+        raise Diverged(reason)
+    scores.samples |= {f"error_{name}": values for name, values in errors.items()}
+    if (group := task.start_of(len(prediction))) is not None:
+        scores.samples["test_group"] = group
+    scores.samples |= pictures(task, test.inputs, test.outputs, prediction, errors["test_err"])
+    for level, solutions in fitted.level_solutions.items():
+        scores.levels.append({"level": int(level), "test_err": _mean_error(solutions, test.outputs, task)})
+        scores.levels[-1]["predict_ms"] = float(fitted.level_ms[level])
+
+
+def _mean_error(solutions: np.ndarray, outputs: np.ndarray, task: TaskInfo) -> float:
+    """Over the samples that were solved, the first ones."""
+    return mean_errors(sample_errors(solutions, outputs[: len(solutions)], task.spec.metric, task.mask))["test_err"]

@@ -1,0 +1,315 @@
+"""The store: the directory that holds records.
+
+    records/<key>.json     one per trial, written whole the moment the trial ends
+    records/<key>.npz      beside it: per-sample test errors, the learning curve, three pictures
+    records/set_aside/     files that were found there and are not records (`validation`); moved by `run`, never read
+    attempts/              records of later attempts that ended worse than the one that is kept
+    plan.json              the cells that were asked for, so that missing ones can be shown as missing, and by what
+    checkpoints/, logs/    work in progress
+    *.csv, *.md            tables, derived from the above at any time
+
+What is read here may come from anybody: it is validated on the way
+in, and what can't be believed counts as missing, with a warning that names it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import os
+import warnings
+from collections.abc import Collection, Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..base.errors import StoreError
+from ..base.files import (
+    BadFile,
+    check_writable,
+    file_state,
+    read_plain,
+    remove_stale_temporaries,
+    set_aside,
+    write_text,
+)
+from ..training.metrics import not_finite
+from . import validation
+from .array_files import LARGEST, read_arrays, write_arrays
+from .plan_file import PlanFile
+from .record import FIELDS, Record, missing
+from .validation import DIVERGED, KEY, OK, SKIPPED, Invalid, Newer
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from .trial import Trial
+
+SUFFIXES = (".json", ".npz")
+PENDING = ".new.npz"  # arrays whose record may not be written yet
+# A record is replaced only by one that is worth as much: a forced run that fails, or diverges, does not take an error
+# off the board, and one that fails does not undo what is settled.
+WORTH = {OK: 2, SKIPPED: 1, DIVERGED: 1}
+
+
+class RecordWarning(UserWarning):
+    """A record, or part of a plan, that can't be used."""
+
+
+class Store:
+    """A directory of records. Only the driver writes to it."""
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        self.records_dir = self.path / "records"
+        self.attempts_dir = self.path / "attempts"
+        self.checkpoints_dir = self.path / "checkpoints"
+        self.logs_dir = self.path / "logs"
+        self.plan_file = PlanFile(self.path / "plan.json")
+        self._known: dict[str, tuple[Any, Record]] = {}  # records that were read, and the state of their files then
+
+    def prepare(self) -> None:
+        """Make the folders, prove they can be written, and clear away what killed writers left. Who calls this must
+        hold the lock: what another run is writing looks the same."""
+        self._refuse_links()
+        for folder in (self.path, self.records_dir, self.checkpoints_dir, self.logs_dir):
+            check_writable(folder)
+            remove_stale_temporaries(folder)
+        self._finish_writes()
+
+    def _refuse_links(self) -> None:
+        for folder in (self.records_dir, self.attempts_dir, self.checkpoints_dir, self.logs_dir):
+            if folder.is_symlink():
+                raise StoreError(
+                    f"{folder} is a symbolic link; a board holds its own files: put a copy of the folder in its place"
+                )
+
+    def keys(self) -> list[str]:
+        """The names of all files that claim to be records, sorted."""
+        self._refuse_links()
+        return sorted(path.stem for path in self.records_dir.glob("*.json"))
+
+    def get(self, key: str) -> Record | None:
+        """The record of a trial, or None; one that can't be believed is reported and counts as missing."""
+        try:
+            return self._remembered(key)
+        except FileNotFoundError:
+            return None
+        except BadFile as error:
+            self._warn(key, error)
+            return None
+
+    def _warn(self, key: str, error: BadFile) -> None:
+        kept = "it is kept, and left out" if isinstance(error, Newer) else "it counts as missing"
+        message = f"record {key}.json in {self.path} can't be used ({error}); {kept}"
+        warnings.warn(message, RecordWarning, stacklevel=3)
+
+    def newer(self, key: str) -> str:
+        """Why a record must not be replaced by this version; empty if it may."""
+        try:
+            self._remembered(key)
+        except Newer as error:
+            return str(error)
+        except (FileNotFoundError, BadFile):
+            pass
+        return ""
+
+    def _remembered(self, key: str) -> Record:
+        """`_read` without its arrays, and without reading files that have not changed since."""
+        state = [file_state(self.records_dir / f"{key}{suffix}") for suffix in SUFFIXES]
+        if key in self._known and self._known[key][0] == state:
+            return self._known[key][1]
+        record, _ = self._read(key)
+        self._known[key] = state, record
+        return record
+
+    def _read(self, key: str, names: Collection[str] | None = None) -> tuple[Record, dict[str, np.ndarray]]:
+        """A record and its arrays: those that are named, all if none is, or (None) only the errors by test sample of a
+        trial that ended well. Raises `BadFile` if it can't be believed."""
+        if not KEY.fullmatch(key):
+            raise Invalid("its name is not a key")
+        names = names and validation.with_partners(names)
+        content = validation.parse_json(read_plain(self.records_dir / f"{key}.json", validation.LARGEST_RECORD))
+        fields, sha256 = validation.check_record(content, key, FIELDS)
+        record = Record(**fields)
+        if record.status == OK and (reason := not_finite(record.metrics)):  # older versions called such a trial ok
+            record = dataclasses.replace(record, status=DIVERGED, reason=reason)
+        if record.status != OK:
+            return record, {} if names is None else self._other_arrays(key, sha256, names)
+        errors = [f"error_{name}" for name in record.metrics]
+        arrays = self._arrays(key, sha256, [] if names is not None and not names else [*errors, *(names or ())])
+        validation.check_errors(fields, arrays)
+        validation.check_drawn(arrays)
+        return record, arrays
+
+    def _other_arrays(self, key: str, sha256: str | None, names: Collection[str]) -> dict[str, np.ndarray]:
+        """The arrays of a trial that did not end well, a learning curve say; it may have none."""
+        try:
+            arrays = self._arrays(key, sha256, names)
+            validation.check_drawn(arrays)
+            return arrays
+        except BadFile:
+            return {}
+
+    def _arrays(self, key: str, sha256: str | None, names: Collection[str]) -> dict[str, np.ndarray]:
+        """``sha256`` of the file is not known (None) of records of schema 1."""
+        found = False
+        for name in (f"{key}.npz", f"{key}{PENDING}"):
+            try:
+                content = read_plain(self.records_dir / name, LARGEST)
+            except FileNotFoundError:
+                continue
+            if sha256 is None or hashlib.sha256(content).hexdigest() == sha256:
+                return read_arrays(content, names)
+            found = True
+        raise Invalid(f"its arrays are {'not those that were written (sha256 differs)' if found else 'missing'}")
+
+    def samples(self, key: str, *names: str) -> dict[str, np.ndarray]:
+        """The arrays beside a record, or those of them that are named; empty if there are none to be believed."""
+        try:
+            arrays = self._read(key, names)[1]
+        except FileNotFoundError:
+            return {}
+        except BadFile as error:
+            self._warn(key, error)
+            return {}
+        return {name: array for name, array in arrays.items() if not names or name in names}
+
+    def all(self) -> list[Record]:
+        """Every record that can be believed, in the order of keys."""
+        if not self.path.is_dir():
+            raise StoreError(f"{self.path}: no such directory")
+        found = (self.get(key) for key in self.keys())
+        return [record for record in found if record is not None]
+
+    # --- writing -----------------------------------------------------------------------------------------------------
+
+    def put(self, record: Record) -> Record | None:
+        """Write a record, and return None; or, if one is there that ended better, keep that and return it.
+
+        What ended worse is kept too, among the attempts, until an attempt ends as well as the record that is shown.
+        """
+        kept = self._kept(record.key)
+        if kept is not None and WORTH.get(record.status, 0) < WORTH.get(kept.status, 0):
+            self._write(self.attempts_dir, record)
+            return kept
+        self._write(self.records_dir, record)
+        self.checkpoint(record.key).unlink(missing_ok=True)
+        for suffix in SUFFIXES:
+            (self.attempts_dir / f"{record.key}{suffix}").unlink(missing_ok=True)
+        return None
+
+    def _kept(self, key: str) -> Record | None:
+        try:
+            return self._remembered(key)
+        except Newer as error:
+            raise StoreError(f"record {key}.json in {self.path} is kept: {error}") from None
+        except (FileNotFoundError, BadFile):
+            return None
+
+    def _write(self, folder: Path, record: Record) -> None:
+        """Three steps, so that a kill between any two leaves the record before or this one, whole: the arrays under a
+        name of their own, the JSON file that holds their hash and so decides which arrays count, their final name."""
+        arrays, pending = folder / f"{record.key}.npz", folder / f"{record.key}{PENDING}"
+        sha256 = write_arrays(pending, record.samples) if record.samples else ""
+        write_text(folder / f"{record.key}.json", record.to_json(sha256))
+        if record.samples:
+            os.replace(pending, arrays)
+        else:
+            arrays.unlink(missing_ok=True)  # those of an earlier record under this key
+
+    def _finish_writes(self) -> None:
+        """The last step of a writer that was killed before it, or the removal of arrays that never got their record."""
+        for pending in self.records_dir.glob(f"*{PENDING}"):
+            key = pending.name.removesuffix(PENDING)
+            try:
+                content = validation.parse_json(read_plain(self.records_dir / f"{key}.json", validation.LARGEST_RECORD))
+                counts = hashlib.sha256(read_plain(pending, LARGEST)).hexdigest() == content.get("arrays")
+            except (FileNotFoundError, BadFile):
+                counts = False
+            if counts:
+                os.replace(pending, self.records_dir / f"{key}.npz")
+            else:
+                pending.unlink(missing_ok=True)
+
+    def set_aside(self) -> list[str]:
+        """Move what lies among the records and is none to ``records/set_aside``, with a copy of a plan that is in part
+        unusable; returns a line for each. Only for who holds the lock. Records of a newer schema stay."""
+        lines = self.plan_file.set_aside(self.records_dir / "set_aside")
+        for key in self.keys():
+            try:
+                self._remembered(key)
+            except (Newer, FileNotFoundError):
+                continue
+            except BadFile as error:
+                moved = [
+                    set_aside(self.records_dir / f"{key}{suffix}", self.records_dir / "set_aside")
+                    for suffix in SUFFIXES
+                ]
+                where = ", ".join(f"records/set_aside/{path.name}" for path in moved if path)
+                lines.append(f"record {key}.json can't be used ({error}); set aside as {where}")
+        return lines
+
+    def checkpoint(self, key: str) -> Path:
+        return self.checkpoints_dir / f"{key}.pt"
+
+    def log(self, key: str) -> Path:
+        return self.logs_dir / f"{key}.log"
+
+    # --- the plan ----------------------------------------------------------------------------------------------------
+
+    def plan(self) -> dict[str, dict[str, Any]]:
+        """The cells asked for so far: cell identity -> the trial (with its key) that stands for it now."""
+        cells, _, complaints = self.plan_file.read()
+        for complaint in complaints:
+            warnings.warn(f"plan.json in {self.path} can't be used: {complaint}", RecordWarning, stacklevel=2)
+        return cells
+
+    def commands(self) -> list[str]:
+        """The commands that asked for them, each once, in the order of their first use."""
+        return self.plan_file.read()[1]
+
+    def add_to_plan(self, trials: Iterable[Trial], command: str = "") -> None:
+        """Later plans win: a cell asked for again, with a newer model say, is represented by its new trial."""
+        self.plan_file.add({trial.cell: {"key": trial.key, "trial": trial.to_dict()} for trial in trials}, command)
+
+    def current(self) -> list[Record]:
+        """One record per planned cell, ``missing`` where there is none yet; all records if no plan is known."""
+        return [record for record, _ in self.entries()]
+
+    def entries(self, *names: str) -> Iterator[tuple[Record, dict[str, np.ndarray]]]:
+        """The records of `current`, each with its errors by test sample and the named arrays, from one and the same
+        look at its files."""
+        plan = self.plan()
+        if not plan:
+            yield from self._entries_without_plan(names)
+            return
+        self._refuse_links()
+        for entry in plan.values():
+            key, trial = entry["key"], entry["trial"]
+            try:
+                yield self._read(key, names or None)
+            except FileNotFoundError:
+                yield missing(key, trial), {}
+            except BadFile as error:
+                self._warn(key, error)
+                yield missing(key, trial, f"its record can't be used: {error}"), {}
+
+    def _entries_without_plan(self, names: Collection[str]) -> Iterator[tuple[Record, dict[str, np.ndarray]]]:
+        """One record for each place in the tables: of several, which a plan would choose from, the last to end."""
+        chosen: dict[Any, tuple[Record, dict[str, np.ndarray]]] = {}
+        for key in self.keys():
+            try:
+                record, arrays = self._read(key, names or None)
+            except FileNotFoundError:
+                continue
+            except BadFile as error:
+                self._warn(key, error)
+                continue
+            place = validation.place(record.trial)
+            if place not in chosen or _ended(chosen[place][0]) <= _ended(record):
+                chosen[place] = record, arrays
+        yield from chosen.values()
+
+
+def _ended(record: Record) -> float:
+    return float(record.provenance.get("ended", 0.0))

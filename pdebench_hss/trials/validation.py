@@ -1,0 +1,385 @@
+"""What a record and a plan must be before anybody believes them. All reading of them goes through here.
+
+A record is believed if
+
+* its name is a key, its key is the hash of the trial it tells of, and the trial's labels belong to its model and task;
+* every field it has is of its kind and in its range, and no field is unknown;
+* it is as it was written: from schema 2 on a record holds the hash of its own content and of its arrays' file;
+* it ended well only with the errors of every test sample beside it, whose means are the errors it states.
+
+A hash is a guard against accidents and edits, not a signature: who edits a record can hash it again, but not make its
+errors agree with other samples. What is not believed has a reason (`Invalid`), which stands after the record's name. A
+record of a newer schema is nobody's fault and must be kept (`Newer`).
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import sys
+from collections.abc import Callable, Collection, Mapping
+from typing import TYPE_CHECKING, Any
+
+from ..base.devices import DEFAULT_PRECISION
+from ..base.files import BadFile
+from ..base.hashing import digest
+
+if TYPE_CHECKING:
+    import numpy as np
+
+SCHEMA = 2  # 1 had no hashes
+KEY = re.compile(r"[0-9a-f]{24}")
+OK, FAILED, SKIPPED, DIVERGED, TIMEOUT, OUT_OF_MEMORY = (
+    "ok",
+    "failed",
+    "skipped",
+    "diverged",
+    "timeout",
+    "out_of_memory",
+)
+STATUSES = (OK, FAILED, SKIPPED, DIVERGED, TIMEOUT, OUT_OF_MEMORY)
+# Fields of a trial for readers. They are spelling, not substance: what they say is in the other fields.
+DESCRIPTIVE = ("model_label", "task_label", "equation", "metric", "training_free")
+# Fields that came later, with the value that stands for what was before them: it changes no key.
+LATER = {"flops_rule": 0, "precision": DEFAULT_PRECISION}
+LARGEST_RECORD = 4 << 20  # bytes; a record has about 2,000
+LARGEST_PLAN = 256 << 20  # bytes; a cell has about 1,000
+TEXT = 10_000  # characters
+ROUNDING = 1e-9  # between a mean here and the same mean on another machine
+LATEST = 1e11  # seconds since 1970: the year 5138
+
+
+class Invalid(BadFile):
+    """A record, or an entry of a plan, that can't be believed."""
+
+
+class Newer(Invalid):
+    """A record that a newer version wrote."""
+
+
+def trial_key(trial: Mapping[str, Any]) -> str:
+    """The key of a trial from its fields as they were stored; fields that later versions add don't change old keys."""
+    content = {k: v for k, v in trial.items() if k not in DESCRIPTIVE and LATER.get(k, ...) != v}
+    return digest(content)[:24]
+
+
+def parse_json(content: bytes) -> dict[str, Any]:
+    """A JSON object; anything else is `Invalid`."""
+    if not content:
+        raise Invalid("the file is empty")
+    try:
+        found = json.loads(content.decode("utf-8"))
+    except RecursionError:
+        raise Invalid("it is nested too deeply") from None
+    except UnicodeDecodeError:
+        raise Invalid("not UTF-8 text") from None
+    except ValueError as error:
+        raise Invalid(f"not JSON: {error}") from None
+    if not isinstance(found, dict):
+        raise Invalid(f"expected an object, found {type(found).__name__}")
+    return found
+
+
+# --- kinds of values -------------------------------------------------------------------------------------------------
+
+Check = Callable[[Any], bool]
+
+
+def _text(value: Any) -> bool:
+    return isinstance(value, str) and len(value) <= TEXT
+
+
+def _name(value: Any) -> bool:
+    return isinstance(value, str) and 0 < len(value) <= 1000
+
+
+def _whole(value: Any) -> bool:
+    return type(value) is int and -(2**63) < value < 2**63
+
+
+def _count(value: Any) -> bool:
+    return type(value) is int and 0 < value < 2**63
+
+
+def _natural(value: Any) -> bool:
+    return type(value) is int and 0 <= value < 2**63
+
+
+def _amount(value: Any) -> bool:
+    """A number that is not negative; not known is null, and what is too large for JSON was written as null."""
+    return value is None or (type(value) in (int, float) and 0 <= value <= sys.float_info.max)
+
+
+def _measure(value: Any) -> bool:
+    """Like an amount, but old records may hold what is not finite: their trial has diverged (`not_finite`)."""
+    return _amount(value) or (type(value) is float and not value < 0)
+
+
+def _moment(value: Any) -> bool:
+    return type(value) in (int, float) and 0 <= value < LATEST
+
+
+def _object(value: Any) -> bool:
+    return isinstance(value, dict)
+
+
+def _yes_or_no(value: Any) -> bool:
+    return isinstance(value, bool)
+
+
+def _or_null(check: Check) -> Check:
+    return lambda value: value is None or check(value)
+
+
+def _values(check: Check) -> Check:
+    return lambda value: isinstance(value, dict) and all(map(check, value.values()))
+
+
+def _list_of(check: Check) -> Check:
+    return lambda value: isinstance(value, list) and all(map(check, value))
+
+
+def _fields(needed: Mapping[str, Check], **more: Check) -> Check:
+    """An object with the needed fields, and further ones, of their kinds."""
+
+    def check(value: Any) -> bool:
+        if not isinstance(value, dict):
+            return False
+        return _first_wrong(value, needed, more) is None
+
+    return check
+
+
+def _first_wrong(content: Mapping[str, Any], needed: Mapping[str, Check], more: Mapping[str, Check]) -> str | None:
+    for name, check in needed.items():
+        if name not in content:
+            return f"{name} is missing"
+        if not check(content[name]):
+            return f"{name} is {_shown(content[name])}"
+    for name, check in more.items():
+        if name in content and not check(content[name]):
+            return f"{name} is {_shown(content[name])}"
+    return None
+
+
+def _shown(value: Any) -> str:
+    text = repr(value) if not isinstance(value, (dict, list)) else f"a {type(value).__name__} of another kind"
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+TRIAL: dict[str, Check] = {
+    **dict.fromkeys(("model", "model_label", "task", "task_label", "scale", "budget", "device"), _name),
+    **dict.fromkeys(("model_version", "model_origin", "task_origin", "data_id", "equation", "metric"), _text),
+    **dict.fromkeys(("hparams", "optimizer", "task_params"), _object),
+    **{"n_train": _count, "seed": _whole, "data_seed": _whole},
+    **{"params_target": _or_null(_count), "training_free": _yes_or_no},
+}
+HARDWARE = _fields(
+    {}, id=_name, cpu=_text, cores=_or_null(_whole), memory_gb=_amount, system=_text, gpus=_list_of(_text)
+)
+SOURCE = _or_null(_fields({}, commit=_text, modified=_yes_or_no))
+PROVENANCE = _fields(
+    {},
+    **{"started": _moment, "ended": _moment, "versions": _values(_text), "source": SOURCE, "hardware": HARDWARE},
+    **{"device": _text, "threads": _or_null(_whole)},
+)
+DATA = _fields({}, sha256=_name, n_train=_count, n_test=_count, seconds_per_sample=_amount)
+NEEDED: dict[str, Check] = {
+    "key": lambda value: isinstance(value, str) and KEY.fullmatch(value) is not None,
+    "trial": _object,
+    "status": lambda value: value in STATUSES if isinstance(value, str) else False,
+}
+MORE: dict[str, Check] = {
+    "reason": _text,
+    "metrics": _values(_measure),
+    "parameters": _fields({}, **dict.fromkeys(("real", "numel", "target"), _or_null(_natural))),
+    **dict.fromkeys(("spent", "seconds"), _values(_amount)),
+    **dict.fromkeys(("flops_step", "predict_ms", "peak_memory"), _amount),
+    "levels": _list_of(_fields({"level": _natural, "test_err": _measure, "predict_ms": _amount})),
+    "data": DATA,
+    "provenance": PROVENANCE,
+}
+
+
+# --- records ---------------------------------------------------------------------------------------------------------
+
+
+def _schema(content: Mapping[str, Any]) -> int:
+    schema = content.get("schema")
+    if not isinstance(schema, int) or not _count(schema):
+        raise Invalid("it states no schema")
+    if schema > SCHEMA:
+        raise Newer(f"written by a newer pdebench-hss (schema {schema}, this one reads up to {SCHEMA})")
+    return schema
+
+
+def sealed(content: Mapping[str, Any], arrays: str) -> dict[str, Any]:
+    """A record as it is written: with the hash of its arrays' file, and of all that it says itself."""
+    whole = {"schema": SCHEMA, **content, "arrays": arrays}
+    return {**whole, "sha256": digest(whole)}
+
+
+def check_record(content: Mapping[str, Any], key: str, known: Collection[str]) -> tuple[dict[str, Any], str | None]:
+    """The fields of the record that was found under a key, and the hash that its arrays' file was written with: empty
+    if there is no such file, None if it is not known."""
+    schema = _schema(content)
+    arrays = None
+    if schema > 1:
+        arrays = content.get("arrays")
+        _check_seal(content)
+    envelope = ("schema", "arrays", "sha256") if schema > 1 else ("schema",)
+    fields = {name: value for name, value in content.items() if name not in envelope}
+    unknown = next((name for name in fields if name not in known), None)
+    if unknown is not None:
+        raise Invalid(f"it has an unknown field {unknown[:60]!r}")
+    if wrong := _first_wrong(fields, NEEDED, MORE):
+        raise Invalid(wrong)
+    check_trial(fields["trial"], fields["key"])
+    if fields["key"] != key:
+        raise Invalid(f"it is the record of trial {fields['key']}")
+    _check_ending(fields)
+    return fields, arrays
+
+
+def _check_seal(content: Mapping[str, Any]) -> None:
+    if not _text(content.get("arrays")):
+        raise Invalid("the hash of its arrays is damaged")
+    try:
+        found = digest({name: value for name, value in content.items() if name != "sha256"})
+    except (ValueError, RecursionError):  # NaN, which we never write
+        found = ""
+    if found != content.get("sha256"):
+        raise Invalid("its content is not what was written (sha256 differs)")
+
+
+def check_trial(trial: Mapping[str, Any], key: Any) -> None:
+    """A trial as it stands in a record or a plan, and the key that it should have."""
+    if wrong := _first_wrong(trial, TRIAL, {}):
+        raise Invalid(f"trial: {wrong}")
+    for what in ("model", "task"):
+        name, label = trial[what], trial[f"{what}_label"]
+        if label != name and not label.startswith(f"{name}["):
+            raise Invalid(f"trial: {what}_label {label[:60]!r} is not of {what} {name[:60]!r}")
+    try:
+        expected = trial_key(trial)
+    except (ValueError, RecursionError):
+        raise Invalid("trial: a number is not finite") from None
+    if key != expected:
+        raise Invalid(f"its key is not that of its trial ({expected})")
+
+
+def _check_ending(fields: Mapping[str, Any]) -> None:
+    """A trial that ended well has its errors; its own metric is one of them."""
+    if fields["status"] != OK:
+        return
+    metrics, metric = fields.get("metrics", {}), fields["trial"]["metric"]
+    for name in ("test_err", *([metric] if metric else [])):
+        if name not in metrics:
+            raise Invalid(f"status ok without {name}")
+    if metric and metrics[metric] != metrics["test_err"] and not _neither_finite(metrics[metric], metrics["test_err"]):
+        raise Invalid(f"test_err is not its metric, {metric}")
+    if "n_test" not in fields.get("data", {}):
+        raise Invalid("data: n_test is missing")
+
+
+def _neither_finite(a: float | None, b: float | None) -> bool:
+    return not any(value is not None and math.isfinite(value) for value in (a, b))
+
+
+# --- arrays ----------------------------------------------------------------------------------------------------------
+
+
+def check_errors(fields: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> None:
+    """The errors that a record states are the means of the errors of its test samples."""
+    from ..training.metrics import mean_of
+
+    group = arrays.get("test_group")
+    if group is not None and (group.shape != (fields["data"]["n_test"],) or group.dtype.kind not in "iu"):
+        raise Invalid("its starts are not one number for each of its test samples")
+    for name, stated in fields["metrics"].items():
+        errors = arrays.get(f"error_{name}")
+        if errors is None and name != "test_err":
+            continue
+        if errors is None:
+            raise Invalid(f"{name} has no errors by test sample behind it")
+        if errors.shape != (fields["data"]["n_test"],) or errors.dtype.kind != "f":
+            raise Invalid(f"the errors behind {name} are not one number for each of its test samples")
+        mean = mean_of(errors)
+        if not abs(mean - stated) <= ROUNDING * abs(mean) or errors.min() < 0:
+            raise Invalid(f"{name} is {stated!r}, and the mean of the errors behind it {mean!r}")
+
+
+# Arrays that make sense together only: who asks for one of them is answered after a look at all.
+PARTNERS = (
+    ("curve_steps", "curve_losses"),
+    ("picture_index", "picture_input", "picture_truth", "picture_error"),
+)
+
+
+def with_partners(names: Collection[str]) -> set[str]:
+    return {*names, *(name for group in PARTNERS if not set(names).isdisjoint(group) for name in group)}
+
+
+def check_drawn(arrays: Mapping[str, np.ndarray]) -> None:
+    """Learning curves and pictures have shapes that can be drawn."""
+    from .pictures import SIDE
+
+    steps, losses = arrays.get("curve_steps"), arrays.get("curve_losses")
+    if (steps is None) != (losses is None):
+        raise Invalid("half of its learning curve is missing")
+    if steps is not None and losses is not None:
+        kinds = steps.dtype.kind in "iu" and losses.dtype.kind == "f"
+        if not (kinds and steps.ndim == 1 and steps.shape == losses.shape):
+            raise Invalid("its learning curve is damaged")
+    fields = [arrays[name] for name in ("picture_input", "picture_truth", "picture_error") if name in arrays]
+    index = arrays.get("picture_index")
+    if not fields and index is None:
+        return
+    if len(fields) != 3 or index is None or index.shape != (3,) or index.dtype.kind not in "iu" or index.min() < 0:
+        raise Invalid("its pictures are damaged")
+    for field in fields:
+        drawable = field.dtype.kind == "f" and 3 <= field.ndim <= 4 and field.shape[0] == 3 and field.size > 0
+        if not drawable or max(field.shape[2:]) > SIDE or field.shape[1] > SIDE:
+            raise Invalid("its pictures are damaged")
+    if fields[1].shape != fields[2].shape:
+        raise Invalid("its pictures are damaged")
+
+
+# --- plans -----------------------------------------------------------------------------------------------------------
+
+
+def check_plan(content: Mapping[str, Any]) -> tuple[dict[str, dict[str, Any]], list[str], list[str]]:
+    """The cells of a plan that can be believed, the commands that asked for them, and what is wrong with the rest."""
+    _schema(content)
+    found, commands = content.get("cells"), content.get("commands", [])
+    if not isinstance(found, dict):
+        raise Invalid("it has no cells")
+    if not _list_of(_text)(commands):
+        raise Invalid("its commands are not text")
+    cells: dict[str, dict[str, Any]] = {}
+    seen: dict[Any, str] = {}
+    complaints = []
+    for cell, entry in found.items():
+        try:
+            place = _check_cell(entry)
+            if place in seen:
+                raise Invalid(f"it is the same as {seen[place][:200]!r}")
+        except Invalid as error:
+            complaints.append(f"cell {cell[:200]!r}: {error}")
+        else:
+            cells[cell], seen[place] = entry, cell
+    return cells, list(commands), complaints
+
+
+def _check_cell(entry: Any) -> tuple[Any, ...]:
+    if not (isinstance(entry, dict) and set(entry) == {"key", "trial"} and isinstance(entry["trial"], dict)):
+        raise Invalid("it is not a key and a trial")
+    check_trial(entry["trial"], entry["key"])
+    return place(entry["trial"])
+
+
+def place(trial: Mapping[str, Any]) -> tuple[Any, ...]:
+    """The place in the tables that a trial fills: there is one result in each."""
+    names = ("task_label", "model_label", "scale", "budget", "params_target", "n_train", "seed", "data_seed", "device")
+    return tuple(trial[name] for name in names)

@@ -1,0 +1,564 @@
+"""Comparisons can be believed: noise is called noise, change is called change, and unlike things are not compared."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import json
+import math
+import shutil
+import signal
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from board_records import make_record, make_trial
+from scipy import stats
+
+import pdebench_hss as pb
+from pdebench_hss.base.errors import UsageError
+from pdebench_hss.boards.comparison import compare
+from pdebench_hss.boards.reading import read_board
+from pdebench_hss.boards.verdicts import benjamini_hochberg
+from pdebench_hss.boards.writing import write_board
+from pdebench_hss.cli import main
+from pdebench_hss.trials.store import Store
+from pdebench_hss.trials.trial import Trial
+
+TASKS, MODELS, SEEDS, SAMPLES = ("heat", "wave"), ("fno", "net"), 3, 32
+HARDNESS = np.random.default_rng(0).lognormal(-2, 0.8, SAMPLES)  # of each test sample, for every model
+
+
+def errors_of(task: str, model: str, seed: int, factor: float = 1.0) -> np.ndarray:
+    """Errors that differ by seed (3 %) and by sample; the same whenever they are asked for."""
+    random = np.random.default_rng([len(task) + ord(task[0]), len(model) + ord(model[0]), seed])
+    return factor * HARDNESS * random.normal(1, 0.03) * random.normal(1, 0.05, SAMPLES)
+
+
+def make_board(
+    path: Path, factors=None, seeds=range(SEEDS), tasks=TASKS, models=MODELS, hardware="machine", **changes
+) -> Path:
+    """A directory of records; ``factors[task, model]`` makes a cell's errors that much larger."""
+    store = Store(path)
+    store.prepare()
+    for task in tasks:
+        for model in models:
+            for seed in seeds:
+                what = {"task": task, "task_label": task, "data_id": task, **changes}
+                errors = errors_of(task, model, seed, (factors or {}).get((task, model), 1.0))
+                record = make_record(model, float(errors.mean()), seed, **what)
+                record.provenance["hardware"] = {**record.provenance["hardware"], "id": hardware}
+                record.data["n_test"] = len(errors)
+                store.put(dataclasses.replace(record, samples={"error_test_err": errors}))
+    write_board(store)
+    return path
+
+
+@pytest.fixture(scope="module")
+def board(tmp_path_factory) -> Path:
+    """The reference; no test may change it."""
+    return make_board(tmp_path_factory.mktemp("reference") / "board")
+
+
+@pytest.fixture(scope="module")
+def worse(tmp_path_factory) -> Path:
+    """A copy in which one cell's errors are 30 % larger; no test may change it."""
+    return make_board(tmp_path_factory.mktemp("worse") / "worse", {("heat", "fno"): 1.3})
+
+
+@pytest.fixture
+def command(capsys, monkeypatch):
+    """The command line within this process: ``command("compare", ...)`` gives exit code, output and errors."""
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
+    monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)
+
+    def call(*arguments: object) -> tuple[int, str, str]:
+        with pytest.raises(SystemExit) as end:
+            main([str(argument) for argument in arguments])
+        captured = capsys.readouterr()
+        return end.value.code, captured.out, captured.err
+
+    return call
+
+
+def compared(*sources, **options) -> pd.DataFrame:
+    """The comparison by (task, model)."""
+    table = compare([read_board(source) for source in sources], **options).table
+    return table.set_index(["task", "model"])
+
+
+def notes(*sources, **options) -> str:
+    return "\n".join(compare([read_board(source) for source in sources], **options).notes)
+
+
+SOURCES = {"directory": "", "results": "results.csv", "leaderboard": "leaderboard.csv"}
+
+
+def test_a_board_does_not_differ_from_itself_in_any_form(board):
+    forms = [read_board(board / form) for form in SOURCES.values()]
+    for one, other in itertools.product(forms, forms):
+        table = compare([one, other]).table
+        assert len(table) == 4
+        assert (table["change"] == 0).all()
+        assert (table["verdict"] == "identical").all()
+
+
+@pytest.mark.parametrize("form", SOURCES.values(), ids=SOURCES)
+def test_a_worsened_copy_is_worse_there_and_nowhere_else(board, worse, form):
+    table = compared(board / form, worse / form)
+    assert table["verdict"].to_dict() == {
+        ("heat", "fno"): "worse",
+        ("heat", "net"): "identical",
+        ("wave", "fno"): "identical",
+        ("wave", "net"): "identical",
+    }
+    row = table.loc[("heat", "fno")]
+    assert row["change"] == pytest.approx(0.3)
+    assert row["low"] <= 0.3 + 1e-9
+    assert row["high"] >= 0.3 - 1e-9
+
+
+def test_another_draw_of_seeds_is_noise(board, tmp_path):
+    again = make_board(tmp_path / "again", seeds=range(10, 10 + SEEDS))
+    table = compared(board, again)
+    assert set(table["verdict"]) == {"within noise"}
+    assert (table["low"] < 0).all()
+    assert (table["high"] > 0).all()
+    assert (table["change"] != 0).all()
+
+
+@pytest.mark.parametrize("form", SOURCES.values(), ids=SOURCES)
+def test_one_seed_cant_tell_and_says_so(tmp_path, form):
+    a = make_board(tmp_path / "a", seeds=[0])
+    b = make_board(tmp_path / "b", {("heat", "fno"): 10.0}, seeds=[0])
+    table = compared(a / form, b / form)
+    row = table.loc[("heat", "fno")]
+    assert row["verdict"] == "one seed: can't tell"
+    assert row["change"] == pytest.approx(9)
+    assert math.isnan(row["low"])
+    assert set(table.drop(("heat", "fno"))["verdict"]) == {"identical"}
+    assert "1 cell with one seed: how much a retraining varies is not known" in notes(a / form, b / form)
+
+
+def test_one_seed_on_one_side_cant_tell_either(board, tmp_path):
+    one = make_board(tmp_path / "one", {("heat", "fno"): 10.0}, seeds=[0])
+    assert set(compared(board, one)["verdict"]) == {"one seed: can't tell"}
+    assert "seeds differ in 4 cells (first: heat, fno: 0, 1, 2 and 0)" in notes(board, one)
+
+
+def test_one_seed_of_the_same_weights_is_told_by_samples_if_asked(command, tmp_path):
+    a = make_board(tmp_path / "a", seeds=[0])
+    b = make_board(tmp_path / "b", {("heat", "fno"): 0.9}, seeds=[0])
+    table = compared(a, b, same_weights=True)
+    assert table.loc[("heat", "fno"), "verdict"] == "better"
+    assert table.loc[("heat", "fno"), "basis"] == "samples"
+    code, text, _ = command("compare", a, b, "--same-weights")
+    assert code == 0
+    assert "note: same weights: 1 cell compared over test samples only, not over training runs" in text
+    from_csv = compared(a / "results.csv", b / "results.csv", same_weights=True)
+    assert from_csv.loc[("heat", "fno"), "verdict"] == "can't tell"
+    assert math.isnan(from_csv.loc[("heat", "fno"), "low"])
+
+
+def test_closed_forms_are_told_with_one_seed(tmp_path):
+    a = make_board(tmp_path / "a", seeds=[0], training_free=True)
+    b = make_board(tmp_path / "b", {("heat", "fno"): 0.9}, seeds=[0], training_free=True)
+    assert compared(a, b).loc[("heat", "fno"), "verdict"] == "better"
+    assert "1 cell of closed forms compared over test samples" in notes(a, b)
+
+
+def test_a_regression_is_not_seen_with_one_seed_and_that_is_said(command, tmp_path):
+    a = make_board(tmp_path / "a", seeds=[0])
+    b = make_board(tmp_path / "b", {("heat", "fno"): 10.0}, seeds=[0])
+    code, _, err = command("compare", a, b, "--fail-on-regression")
+    assert code == 0
+    assert err == "not judged: 1 cell: heat fno; more seeds on both boards would tell\n"
+    code, _, err = command("compare", a, b, "--fail-on-regression", "--same-weights")
+    assert code == 3
+    assert "regression: 1 cell" in err
+
+
+def test_a_csv_knows_seeds_only_and_says_so(board, worse):
+    table = compared(board / "leaderboard.csv", worse / "leaderboard.csv")
+    assert table.loc[("heat", "fno"), "basis"] == "seeds"
+    assert "no errors by sample" in notes(board / "leaderboard.csv", worse / "leaderboard.csv")
+
+
+def test_what_is_missing_on_either_side_is_a_row(board, tmp_path):
+    fewer = make_board(tmp_path / "fewer", tasks=["heat"])
+    assert compared(board, fewer).loc[("wave", "net"), "verdict"] == "only in the first"
+    assert compared(fewer, board).loc[("wave", "net"), "verdict"] == "not in the first"
+
+
+@pytest.mark.parametrize(
+    ("change", "word"),
+    [({"sha256": "other"}, "data"), ({"metric": "rmse"}, "metric"), ({"scale": "paper"}, "scale")],
+    ids=["data", "metric", "scale"],
+)
+def test_unlike_boards_are_refused_unless_forced(board, tmp_path, change, word):
+    other = make_board(tmp_path / "other", **change)
+    for form in SOURCES.values():
+        with pytest.raises(UsageError, match=f"the {word} of heat differs") as refusal:
+            compared(board / form, other / form)
+        assert "and 3 more cells" in str(refusal.value)
+        assert "--force" in str(refusal.value)
+    assert len(compared(board, other, force=True)) == 4
+    assert "forced" in notes(board, other, force=True)
+
+
+def test_data_that_differ_are_not_paired_by_sample(board, tmp_path):
+    factors = {(task, model): 0.97 for task in TASKS for model in MODELS}
+    same, other = make_board(tmp_path / "s", factors), make_board(tmp_path / "o", factors, sha256="other")
+    paired, unpaired = compared(board, same), compared(board, other, force=True)
+    assert set(paired["verdict"]) == {"better"}
+    assert (unpaired["high"] - unpaired["low"] > 3 * (paired["high"] - paired["low"])).all()
+
+
+def test_times_are_compared_on_one_kind_of_machine_only(board, tmp_path):
+    elsewhere = make_board(tmp_path / "elsewhere", hardware="other")
+    assert compared(board, board)["fit_change"].notna().all()
+    assert compared(board, elsewhere)["fit_change"].isna().all()
+    assert compared(board, elsewhere)["predict_change"].isna().all()
+    assert "left out across machines (machine and other)" in notes(board, elsewhere)
+    assert compared(board, elsewhere, force=True)["fit_change"].notna().all()
+
+
+def test_boards_of_different_budgets_are_compared_and_the_difference_is_said(board, tmp_path):
+    timed = make_board(tmp_path / "timed", budget="seconds=60")
+    assert len(compared(board, timed)) == 4
+    assert "budget differs in 4 cells (first: heat, fno: steps=4 and seconds=60)" in notes(board, timed)
+
+
+def test_where_a_board_has_several_budgets_each_is_a_cell(board, tmp_path):
+    both = make_board(tmp_path / "both")
+    make_board(both, {("heat", "fno"): 2.0}, budget="seconds=60")
+    store = Store(both)
+    assert len(store.all()) == 2 * 4 * SEEDS
+    table = compare([read_board(both), read_board(board)]).table
+    assert len(table) == 8
+    assert set(table[table["budget"] == "steps=4"]["verdict"]) == {"identical"}
+    assert set(table[table["budget"] == "seconds=60"]["verdict"]) == {"only in the first"}
+
+
+def test_more_than_two_are_each_compared_with_the_first(board, worse, tmp_path):
+    better = make_board(tmp_path / "better", {("heat", "fno"): 0.7})
+    table = compare([read_board(path) for path in (board, worse, better)]).table
+    found = table[(table["task"] == "heat") & (table["model"] == "fno")].set_index("board")["verdict"]
+    assert found.to_dict() == {str(worse): "worse", str(better): "better"}
+
+
+def with_seeds_lost(path: Path, seeds, status: str) -> Path:
+    """A board on which some seeds of one cell did not end well."""
+    store = Store(make_board(path))
+    for seed in seeds:
+        what = {"task": "heat", "task_label": "heat", "data_id": "heat"}
+        record = make_record("fno", seed=seed, status=status, reason="loss is nan", **what)
+        (store.records_dir / f"{record.key}.json").unlink()  # a record that ended well is not replaced
+        store.put(record)
+    write_board(store)
+    return path
+
+
+@pytest.mark.parametrize("form", SOURCES.values(), ids=SOURCES)
+def test_a_model_that_fails_now_broke(board, tmp_path, form):
+    broken = with_seeds_lost(tmp_path / "broken", [1], "failed")
+    found = compare([read_board(board / form), read_board(broken / form)])
+    row = found.table.set_index(["task", "model"]).loc[("heat", "fno")]
+    assert (row["verdict"], row["reason"]) == ("broke", "loss is nan")
+    assert len(found.regressions(10.0)) == 1
+    assert compared(broken / form, board / form).loc[("heat", "fno"), "verdict"] == "mended"
+
+
+@pytest.mark.parametrize("form", SOURCES.values(), ids=SOURCES)
+def test_one_seed_of_three_that_diverges_is_chance(board, tmp_path, form):
+    unlucky = with_seeds_lost(tmp_path / "unlucky", [1], "diverged")
+    found = compare([read_board(board / form), read_board(unlucky / form)])
+    row = found.table.set_index(["task", "model"]).loc[("heat", "fno")]
+    assert row["verdict"] == "within noise"
+    assert (row["reference_diverged"], row["diverged"], row["seeds"]) == (0, 1, 2)
+    assert found.regressions(0.0).empty
+    assert "seeds diverged in 1 cell (first: heat, fno: 0 of 3 and 1 of 3)" in "\n".join(found.notes)
+    assert "seeds differ in 1 cell (first: heat, fno: " in "\n".join(found.notes)
+
+
+@pytest.mark.parametrize("form", SOURCES.values(), ids=SOURCES)
+def test_all_seeds_of_three_that_diverge_are_a_regression(command, board, tmp_path, form):
+    gone = with_seeds_lost(tmp_path / "gone", [0, 1, 2], "diverged")
+    assert compared(board / form, gone / form).loc[("heat", "fno"), "verdict"] == "diverges more"
+    assert compared(gone / form, board / form).loc[("heat", "fno"), "verdict"] == "diverges less"
+    code, _, err = command("compare", board / form, gone / form, "--fail-on-regression")
+    assert code == 3
+    assert "heat fno" in err
+
+
+def test_an_ok_without_a_finite_error_counts_as_diverged(board):
+    whole = read_board(board)
+    results = whole.results.copy()
+    results.loc[(results["model"] == "fno") & (results["seed"] == 1), "test_err"] = [math.nan, math.inf]
+    damaged = dataclasses.replace(whole, results=results)
+    found = compare([whole, damaged])
+    table = found.table.set_index(["task", "model"])
+    assert table["verdict"].to_dict() == {
+        ("heat", "fno"): "within noise",
+        ("heat", "net"): "identical",
+        ("wave", "fno"): "within noise",
+        ("wave", "net"): "identical",
+    }
+    assert table.loc[("heat", "fno"), "diverged"] == 1
+    assert "2 seeds are ok and have no finite error; they count as diverged" in "\n".join(found.notes)
+
+
+def test_a_seed_that_is_missing_is_noted_and_the_others_are_paired(board, tmp_path):
+    fewer = make_board(tmp_path / "fewer", {("heat", "fno"): 1.3}, seeds=[0, 2])
+    table = compared(board, fewer)
+    assert "seeds differ in 4 cells (first: heat, fno: 0, 1, 2 and 0, 2)" in notes(board, fewer)
+    assert table.loc[("heat", "fno"), "change"] == pytest.approx(0.3)
+    assert table.loc[("heat", "net"), "change"] == pytest.approx(0)
+    assert "seeds differ in 4 cells (first: heat, fno: 3 seeds and 2 seeds)" in notes(
+        board / "leaderboard.csv", fewer / "leaderboard.csv"
+    )
+
+
+def test_closed_forms_do_not_differ_from_their_own_leaderboard_file(tmp_path):
+    """The mean of three equal errors is not always that error: 0.1 + 0.1 + 0.1 is not 3 times 0.1."""
+    store = Store(tmp_path / "board")
+    store.prepare()
+    values = np.random.default_rng(0).lognormal(0, 3, 40)
+    for number, value in enumerate(values):
+        for seed in range(SEEDS):
+            store.put(make_record(f"m{number}", float(value), seed, training_free=True))
+    write_board(store)
+    assert set(compared(store.path, store.path / "leaderboard.csv")["verdict"]) == {"identical"}
+
+
+def test_a_deviation_that_is_not_known_cant_tell(board, tmp_path):
+    path = edited(board, tmp_path, lambda t: with_value("test_err_std", "")(with_value("test_err_mean", "9")(t)))
+    table = compare([read_board(board / "leaderboard.csv"), read_board(path)]).table
+    assert sorted(table["verdict"]) == ["can't tell", "identical", "identical", "identical"]
+
+
+def test_many_comparisons_at_once_are_held_to_a_higher_standard():
+    p_values = np.random.default_rng(0).uniform(size=50) ** 3
+    np.testing.assert_allclose(benjamini_hochberg(p_values), stats.false_discovery_control(p_values))
+
+
+def test_among_many_unchanged_cells_hardly_any_is_called_changed(tmp_path):
+    models = [f"m{i:02d}" * (i + 1) for i in range(40)]
+    a = make_board(tmp_path / "a", tasks=["heat"], models=models)
+    b = make_board(tmp_path / "b", tasks=["heat"], models=models, seeds=range(5, 5 + SEEDS))
+    assert compared(a, b)["verdict"].isin(["better", "worse"]).sum() <= 1
+
+
+def test_the_python_api_takes_paths_and_tables(board, worse):
+    table = pb.compare(str(board), worse)
+    assert sorted(table["verdict"]) == ["identical", "identical", "identical", "worse"]
+    with pytest.warns(UserWarning, match="no errors by sample"):
+        tables = pb.compare(pb.leaderboard(board), pb.leaderboard(worse))
+    assert sorted(tables["verdict"]) == sorted(table["verdict"])
+
+
+# The command line
+
+
+def test_compare_prints_tables_csv_markdown_and_json(command, board, worse):
+    _, text, _ = command("compare", board, worse)
+    (line,) = [line for line in text.splitlines() if line.startswith("heat")]
+    assert "+30.0 %" in line
+    assert "worse" in line
+    assert "4 cells: 1 worse, 3 identical" in text
+    rows = json.loads(command("compare", board, worse, "--format", "json")[1])
+    assert len(rows) == 4
+    csv = command("compare", board, worse, "--format", "csv")[1].splitlines()
+    assert csv[0].split(",") == list(rows[0])
+    assert "| heat" in command("compare", board, worse, "--format", "markdown")[1]
+
+
+@pytest.mark.parametrize(("tolerance", "code"), [("5%", 3), ("0.05", 3), ("0%", 3), ("40%", 0)])
+def test_a_regression_beyond_the_tolerance_exits_3(command, board, worse, tolerance, code):
+    found, _, err = command("compare", board, worse, "--fail-on-regression", "--tol", tolerance)
+    assert found == code
+    assert ("regression: 1 cell broken or worse" in err) == (code == 3)
+
+
+def test_without_regression_or_without_asking_the_exit_is_0(command, board, worse):
+    assert command("compare", board, worse)[0] == 0
+    assert command("compare", board, board, "--fail-on-regression")[0] == 0
+    assert command("compare", worse, board, "--fail-on-regression")[0] == 0
+
+
+def test_a_worsened_copy_of_a_leaderboard_file_exits_3(cli, board, tmp_path):
+    table = pd.read_csv(board / "leaderboard.csv")
+    table["test_err_mean"] *= 1.5
+    table.to_csv(tmp_path / "worse.csv", index=False)
+    files = [str(board / "leaderboard.csv"), str(tmp_path / "worse.csv")]
+    done = cli("compare", *files, "--fail-on-regression", "--tol", "5%")
+    assert done.code == 3, done.err
+    assert "regression: 4 cells" in done.err
+
+
+@pytest.mark.parametrize("tolerance", ["five", "-1%", "nan"])
+def test_a_tolerance_that_is_none_is_refused(command, board, tolerance):
+    code, _, err = command("compare", board, board, f"--tol={tolerance}")
+    assert code == 2
+    assert f"--tol {tolerance}" in err
+
+
+# Bad input: one clear line each
+
+
+def edited(board: Path, tmp_path: Path, edit, name: str = "leaderboard.csv") -> Path:
+    path = tmp_path / "edited.csv"
+    path.write_text(edit((board / name).read_text()), encoding="utf-8")
+    return path
+
+
+def without_column(name: str):
+    def edit(text: str) -> str:
+        rows = [line.split(",") for line in text.splitlines()]
+        index = rows[0].index(name)
+        return "\n".join(",".join(row[:index] + row[index + 1 :]) for row in rows)
+
+    return edit
+
+
+def with_value(column: str, value: str):
+    def edit(text: str) -> str:
+        header, first, *rest = text.splitlines()
+        fields = first.split(",")
+        fields[header.split(",").index(column)] = value
+        return "\n".join([header, ",".join(fields), *rest])
+
+    return edit
+
+
+BAD = {
+    "another version": (without_column("n_seeds"), ["lacks the column n_seeds", "another version"]),
+    "no such columns": (lambda _: "a,b\n1,2\n", ["lacks the columns task, model", "not a table of pdebench-hss"]),
+    "duplicated row": (lambda t: t + t.splitlines()[1] + "\n", ["line 2 and line 6 are the same cell (heat, "]),
+    "NaN error": (with_value("test_err_mean", "nan"), ["line 2 (heat, ", "test_err_mean is empty", "status is ok"]),
+    "no error": (with_value("test_err_mean", ""), ["line 2 (heat, ", "test_err_mean is empty"]),
+    "infinite error": (with_value("test_err_mean", "inf"), ["test_err_mean is inf"]),
+    "negative error": (with_value("test_err_mean", "-0.1"), ["test_err_mean is -0.1"]),
+    "negative deviation": (
+        with_value("test_err_std", "-0.1"),
+        ["line 2 (heat, ", "test_err_std is -0.1; a standard deviation is a number from 0 on"],
+    ),
+    "infinite deviation": (with_value("test_err_std", "inf"), ["line 2 (heat, ", "test_err_std is inf"]),
+    "negative count": (with_value("n_seeds", "-1"), ["line 2 (heat, ", "n_seeds is -1"]),
+    "decimal comma, quoted": (
+        with_value("test_err_mean", '"0,25"'),
+        ["line 2: test_err_mean is '0,25'", "decimal points"],
+    ),
+    "decimal comma, bare": (with_value("test_err_mean", "0,25"), ["line 2: ", "decimal commas"]),
+    "semicolons": (lambda t: t.replace(",", ";"), ["separated by semicolons"]),
+    "tabs": (lambda t: t.replace(",", "\t"), ["separated by tabs"]),
+    "words for numbers": (with_value("fit_seconds", "fast"), ["line 2: fit_seconds is 'fast', not a number"]),
+    "part of a sample": (with_value("n_train", "7.5"), ["n_train is '7.5', not a whole number"]),
+    "unknown status": (with_value("status", "great"), ["no status 'great'"]),
+    "cut short": (lambda t: t[: len(t) - 40], ["line 5", "cut short"]),
+    "header only": (lambda t: t.splitlines()[0] + "\n", ["a header and no rows"]),
+    "empty file": (lambda _: "", ["is empty"]),
+    "column twice": (lambda t: t.replace("equation", "task", 1), ["has the column 'task' twice"]),
+}
+
+
+@pytest.mark.parametrize(("edit", "words"), BAD.values(), ids=BAD)
+def test_a_bad_table_is_refused_in_one_line_that_says_where(board, tmp_path, edit, words):
+    path = edited(board, tmp_path, edit)
+    with pytest.raises(UsageError) as refusal:
+        read_board(path)
+    message = str(refusal.value)
+    assert str(path) in message
+    assert "\n" not in message
+    for word in words:
+        assert word in message
+
+
+def test_results_are_checked_like_leaderboards(board, tmp_path):
+    path = edited(board, tmp_path, lambda t: t + t.splitlines()[3] + "\n", "results.csv")
+    with pytest.raises(UsageError, match="line 4 and line 14 are the same cell"):
+        read_board(path)
+
+
+def test_tables_in_memory_are_checked_like_files(board):
+    results = read_board(board / "results.csv").results
+    with pytest.raises(UsageError, match="table 1: row 0 and row 12 are the same cell"):
+        pb.compare(pd.concat([results, results]), results)
+    with pytest.raises(UsageError, match="table 2 lacks the column status"):
+        pb.compare(results, results.drop(columns="status"))
+
+
+def test_what_a_spreadsheet_adds_without_harm_is_read(board, tmp_path):
+    path = tmp_path / "edited.csv"
+    text = without_column("peak_memory_mb")((board / "leaderboard.csv").read_text())
+    path.write_bytes(b"\xef\xbb\xbf" + text.replace("\n", "\r\n").encode())
+    assert set(compared(board, path)["verdict"]) == {"identical"}
+
+
+def test_a_column_of_a_later_version_does_no_harm(board, tmp_path):
+    path = edited(board, tmp_path, lambda t: "\n".join(f"{line},extra" for line in t.splitlines()))
+    assert set(compared(board, path)["verdict"]) == {"identical"}
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda path: path.mkdir(), ["holds neither records nor results.csv nor leaderboard.csv"]),
+        (lambda path: None, ["no such file or directory"]),
+        (lambda path: path.write_bytes(b"\xff\xfe\x00binary"), ["can't be read: not UTF-8 text"]),
+        (lambda path: make_board(path, tasks=["other"]), ["no cell in common", "2 models on other"]),
+    ],
+    ids=["empty directory", "nothing there", "binary", "no common cells"],
+)
+def test_nothing_to_compare_is_one_line_and_exit_2(command, board, tmp_path, make, words):
+    path = tmp_path / "wrong"
+    make(path)
+    code, _, err = command("compare", board, path)
+    assert code == 2
+    assert err.startswith("error: ")
+    assert err.count("\n") == 1
+    for word in words:
+        assert word in err
+
+
+def test_one_board_is_nothing_to_compare(command, board):
+    code, _, err = command("compare", board)
+    assert code == 2
+    assert "at least 2" in err
+
+
+def test_reading_writes_nothing(command, board):
+    before = {path: path.stat().st_mtime_ns for path in board.rglob("*")}
+    command("compare", board, board)
+    command("leaderboard", board / "results.csv")
+    assert {path: path.stat().st_mtime_ns for path in board.rglob("*")} == before
+
+
+def test_tables_without_records_are_never_overwritten(command, board, tmp_path):
+    copy = tmp_path / "copy"
+    (copy / "records").mkdir(parents=True)
+    shutil.copy(board / "leaderboard.csv", copy)
+    code, _, err = command("leaderboard", copy)
+    assert code == 2
+    assert "holds no records" in err
+    assert (copy / "leaderboard.csv").read_bytes() == (board / "leaderboard.csv").read_bytes()
+
+
+def test_a_leaderboard_can_be_printed_from_results(command, board):
+    csv = command("leaderboard", board / "results.csv", "--format", "csv")[1]
+    assert csv.splitlines()[0] == (board / "leaderboard.csv").read_text().splitlines()[0]
+    assert "## Toy Eq. (`heat`)" in command("leaderboard", board / "results.csv", "--format", "markdown")[1]
+
+
+def test_cells_that_are_planned_and_not_run_are_missing(board, tmp_path):
+    copy = tmp_path / "copy"
+    shutil.copytree(board, copy)
+    store = Store(copy)
+    present = [Trial.from_dict(record.trial) for record in store.all()]
+    late = [make_trial("late", task="heat", task_label="heat", data_id="heat")]
+    store.add_to_plan([*present, *late])
+    table = compared(copy, board)
+    assert table.loc[("heat", "late"), "verdict"] == "in neither"
+    assert set(table.drop(("heat", "late"))["verdict"]) == {"identical"}

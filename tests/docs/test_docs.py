@@ -1,0 +1,54 @@
+"""What the documents say is so: every code block in README, CONTRIBUTING, docs/ and examples/ is executed."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+RUNNER = ROOT / "tests" / "support" / "run_documents.py"
+PATTERNS = ("README.md", "CONTRIBUTING.md", "docs/**/*.md", "examples/**/README.md", "examples/*.py")
+
+WRONG = {
+    "```python\nassert 1 == 2\n```": "AssertionError",
+    "```python\n# wrong.py\ndef f(:\n```": "SyntaxError",
+    "```bash\npdebench-hss show nothing\n```": "'nothing'. Did you mean",
+    "```console\n$ pdebench-hss --version\npdebench-hss 99\n```": "does not print",
+    "```console\n$ pdebench-hss --version\nerror: it must fail\n```": "ended with code 0",
+    "```bash\nmake nothing\n```": "No rule to make target",
+    "```toml\n[broken\n```": "TOMLDecodeError",
+    "```\nwhat is this\n```": "a block has the language ''",
+}
+
+
+def run(documents: list[Path], folder: Path) -> list[dict]:
+    """What became of each document; the first outcome is that of the board that documents read."""
+    done = subprocess.run(
+        [sys.executable, RUNNER, folder / "readers", *documents],
+        cwd=folder,
+        env={**os.environ, "COLUMNS": "200", "OMP_NUM_THREADS": "1"},
+        stdout=subprocess.PIPE,
+        text=True,
+        timeout=280,
+        check=True,
+    )
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def test_every_code_block_of_every_document_works_and_a_wrong_one_would_be_noticed(tmp_path):
+    """One test, because all documents share one process that has imported torch."""
+    documents = sorted(path for pattern in PATTERNS for path in ROOT.glob(pattern))
+    assert len(documents) > 10
+    wrong = [tmp_path / f"wrong{number}.md" for number in range(len(WRONG))]
+    for path, text in zip(wrong, WRONG):
+        path.write_text(f"Some text.\n\n{text}\n")
+    made, *outcomes = run([*documents, *wrong], tmp_path)
+    assert made["code"] == 0, made["output"]
+    failed = [outcome for outcome in outcomes[: len(documents)] if outcome["code"]]
+    assert not failed, "\n".join(f"{outcome['document']}:\n{outcome['output']}" for outcome in failed)
+    for outcome, complaint in zip(outcomes[len(documents) :], WRONG.values(), strict=True):
+        assert outcome["code"] == 1
+        assert complaint in outcome["output"]

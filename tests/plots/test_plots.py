@@ -1,0 +1,355 @@
+"""Figures: what is drawn is what the table says, names never overlap, and nothing depends on colour alone."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+pytest.importorskip("matplotlib")
+
+import matplotlib as mpl
+import matplotlib.figure
+from matplotlib.text import Text
+from scipy.optimize import isotonic_regression, nnls
+
+from pdebench_hss.base.errors import UsageError
+from pdebench_hss.boards.frames import LEADERBOARD_COLUMNS
+from pdebench_hss.boards.ranking import average_ranks
+from pdebench_hss.contract.study import make_study
+from pdebench_hss.plots import critical_difference, curves, dots, draw_board, draw_study, heatmaps, pareto
+from pdebench_hss.plots.style import SETTINGS, add_notes, failures, label_of, log_ticks, spread, styles
+
+TITLES = {"net": "A Net", "mean": "Mean", "pde": "The PDE"}
+POINT = {
+    "task": "pde", "task_name": "pde", "scale": "smoke", "budget": "steps=4", "device": "cpu", "metric": "relative_l2",
+    "test_err_std": np.nan, "n_seeds": 2, "n_expected": 2, "paper_err": np.nan, "params_real": 10.0, "fit_seconds": 1.0,
+    "step_ms": 3.0, "predict_ms": 1.0, "flops_step": 1e6, "status": "ok", "reason": "", "data_hash": "a",
+    "hardware": "h", "training_free": False,
+}  # fmt: skip
+
+
+def table_of(*rows: dict) -> pd.DataFrame:
+    return pd.DataFrame([{**POINT, "model_name": row["model"].partition("[")[0], **row} for row in rows])
+
+
+def line_points(axes, x) -> list[tuple[float, ...]]:
+    """The heights of each drawn line that runs over all of ``x``."""
+    lines = [line for line in axes.get_lines() if list(line.get_xdata()) == list(x) and line.get_linestyle() != "None"]
+    return [tuple(line.get_ydata()) for line in lines]
+
+
+# ---------------------------------------------------------------- names beside lines
+
+
+@settings(deadline=None)
+@given(st.lists(st.floats(-5, 5), max_size=12), st.floats(0.01, 2))
+def test_spreading_keeps_the_order_and_the_gap_and_moves_as_little_as_possible(wanted, gap):
+    placed = spread(wanted, gap)
+    order = np.argsort(wanted, kind="stable")
+    ordered = np.array(placed)[order]
+    assert (np.diff(ordered) >= gap * (1 - 1e-9)).all()
+    if wanted:  # least squares under an order with gaps is isotonic regression after the gaps are taken out
+        shift = gap * np.arange(len(wanted))
+        best = isotonic_regression(np.array(wanted)[order] - shift).x + shift
+        np.testing.assert_allclose(ordered, best, atol=1e-9)
+
+
+@settings(deadline=None)
+@given(st.lists(st.floats(-5, 5), min_size=1, max_size=6), st.floats(0.01, 2), st.floats(-5, 5))
+def test_spreading_below_a_bound_moves_as_little_as_possible(wanted, gap, top):
+    placed = np.sort(spread(wanted, gap, top))
+    # Downwards from the top: each lies at its neighbour minus gap minus a slack that is not negative. In these slacks
+    # it is a problem of non-negative least squares.
+    below = top - gap * np.arange(len(wanted))
+    slacks, _ = nnls(np.tril(np.ones((len(wanted), len(wanted)))), below - np.sort(wanted)[::-1])
+    np.testing.assert_allclose(placed[::-1], below - np.cumsum(slacks), atol=1e-7)
+
+
+def test_names_that_are_apart_already_stay_where_they_are():
+    assert spread([3.0, 1.0, 2.0], 0.5) == [3.0, 1.0, 2.0]
+
+
+@pytest.mark.parametrize(("low", "high"), [(0.19, 0.39), (0.24, 0.45), (0.98, 1.01), (0.03, 0.9), (1e-8, 1.0)])
+def test_numbers_along_a_logarithmic_axis_never_overlap_and_there_are_some(low, high):
+    with mpl.rc_context(SETTINGS):
+        figure = mpl.figure.Figure(figsize=(2.5, 2))
+        axes = figure.subplots()
+        axes.set_xscale("log")
+        axes.set_xlim(low, high)
+        log_ticks(axes.xaxis)
+        figure.draw_without_rendering()
+        shown = [t for t in axes.xaxis.get_ticklabels() if t.get_text() and low <= t.get_position()[0] <= high]
+        boxes = [text.get_window_extent() for text in shown]
+    assert len(boxes) >= 2
+    for one, other in itertools.combinations(boxes, 2):
+        assert not one.overlaps(other)
+
+
+def test_names_at_the_ends_of_lines_never_overlap_even_where_all_lines_end_alike():
+    models = [f"net[width={width}]" for width in range(9)]
+    rows = [
+        {"model": model, "n_train": n, "test_err_mean": error}
+        for i, model in enumerate(models)
+        for n, error in ((4, 10.0 ** (-i / 2)), (8, 0.1 + 1e-4 * i))
+    ]
+    with mpl.rc_context(SETTINGS):
+        figure = curves.draw(table_of(*rows), {"kind": "curves", "x": "n_train"}, TITLES)
+        figure.draw_without_rendering()
+        (axes,) = figure.axes
+        boxes = [Text.get_window_extent(text) for text in axes.texts]  # of the words, without their leaders
+    assert [text.get_text() for text in axes.texts] == [f"A Net (width={width})" for width in range(9)]
+    wanted = axes.transData.transform([(8, 0.1), (8, 0.1008)])[:, 1]
+    assert wanted[1] - wanted[0] < boxes[0].height / 4  # all nine would stand on one another
+    for one, other in itertools.combinations(boxes, 2):
+        assert not one.overlaps(other)
+    assert all(box.x0 > axes.get_window_extent().x1 for box in boxes)  # and none covers the data
+
+
+def test_series_differ_without_colour():
+    look = styles([f"net{i}" for i in range(8)] + [f"base{i}" for i in range(5)], [f"base{i}" for i in range(5)])
+    in_grey = [(style.marker, str(style.line), style.filled) for style in look.values()]
+    assert len(set(in_grey)) == len(in_grey)
+    assert all(not look[f"base{i}"].filled for i in range(5))
+
+
+def test_a_model_of_the_paper_looks_the_same_in_every_figure():
+    one = styles(["resnet", "mine", "neural_hss", "mean"], ["mean"])
+    other = styles(["neural_hss", "fno", "mean", "resnet"], ["mean"])
+    assert all(one[name] == other[name] for name in ("resnet", "neural_hss", "mean"))
+    assert len(set(one.values())) == 4
+
+
+def test_labels_are_titles_with_their_options():
+    assert label_of("net[rank=2]", TITLES) == "A Net (rank=2)"
+    assert label_of("unknown", TITLES) == "unknown"
+
+
+# ---------------------------------------------------------------- curves
+
+
+def test_curves_have_the_tables_means_and_deviations():
+    rows = [
+        {"model": "net", "n_train": n, "test_err_mean": error, "test_err_std": 0.25 * error}
+        for n, error in ((16, 0.1), (4, 0.4), (8, 0.2))
+    ]
+    figure = curves.draw(table_of(*rows), {"kind": "curves", "x": "n_train"}, TITLES)
+    (axes,) = figure.axes
+    assert (axes.get_xscale(), axes.get_yscale()) == ("log", "log")
+    assert line_points(axes, (4, 8, 16)) == [(0.4, 0.2, 0.1)]
+    (bars,) = (collection for collection in axes.collections if len(collection.get_segments()) == 3)
+    ends = [segment[:, 1] for segment in bars.get_segments()]
+    np.testing.assert_allclose(ends, [[0.3, 0.5], [0.15, 0.25], [0.075, 0.125]])
+
+
+def test_an_option_of_the_models_along_the_axis_makes_one_line_of_a_model():
+    rows = [
+        {"model": f"{name}[width={width}]", "n_train": 4, "width": width, "test_err_mean": error / width}
+        for name, error in (("net", 1.0), ("mean", 3.0)) for width in (2, 4)
+    ]  # fmt: skip
+    (axes,) = curves.draw(table_of(*rows), {"kind": "curves", "x": "width"}, TITLES).axes
+    assert line_points(axes, (2, 4)) == [(0.5, 0.25), (1.5, 0.75)]
+    assert [text.get_text() for text in axes.texts] == ["A Net", "Mean"]
+
+
+def test_points_that_share_a_place_are_never_averaged():
+    rows = [{"model": "net", "task": task, "n_train": 4, "test_err_mean": 0.1} for task in ("pde", "other")]
+    with pytest.raises(UsageError, match="the line 'net' has several points at one n_train"):
+        curves.draw(table_of(*rows), {"kind": "curves", "x": "n_train"}, TITLES)
+
+
+def test_a_reversed_axis_ends_at_its_smallest_value():
+    rows = [{"model": "net", "n_train": 4, "beta": beta, "test_err_mean": beta} for beta in (1.0, 1e-2, 1e-4)]
+    figure = curves.draw(table_of(*rows), {"kind": "curves", "x": "beta", "reverse": True}, TITLES)
+    left, right = figure.axes[0].get_xlim()
+    assert left > right
+    assert figure.axes[0].texts[0].xy == (1e-4, 1e-4)  # what the name points at
+
+
+def test_exact_methods_are_drawn_on_the_floor_with_their_value():
+    rows = [{"model": "mean", "n_train": n, "test_err_mean": 3e-15, "training_free": True} for n in (4, 8)]
+    rows += [{"model": "net", "n_train": n, "test_err_mean": 0.1} for n in (4, 8)]
+    figure = curves.draw(table_of(*rows), {"kind": "curves", "x": "n_train", "floor": 1e-5}, TITLES)
+    assert sorted(line_points(figure.axes[0], (4, 8))) == [(1e-5, 1e-5), (0.1, 0.1)]
+    assert {text.get_text() for text in figure.axes[0].texts} == {"Mean  3e-15", "A Net"}
+
+
+def test_panels_hold_their_own_lines_and_those_that_belong_everywhere():
+    rows = [
+        {"model": f"{model}[rank={rank}]", "rank": rank, "n_train": n, "test_err_mean": 0.1 * rank}
+        for model in ("net", "other") for rank in (1, 2) for n in (4, 8)
+    ] + [{"model": "mean", "rank": 2, "n_train": n, "test_err_mean": 0.9} for n in (4, 8)]  # fmt: skip
+    options = {"kind": "curves", "x": "n_train", "line": "rank", "panel": "model_name", "everywhere": ["mean"]}
+    figure = curves.draw(table_of(*rows), options, TITLES)
+    assert [axes.get_title(loc="left") for axes in figure.axes] == ["A Net", "other"]
+    for axes in figure.axes:
+        assert sorted(line_points(axes, (4, 8))) == [(0.1, 0.1), (0.2, 0.2), (0.9, 0.9)]
+        assert {text.get_text() for text in axes.texts} == {"rank = 1", "rank = 2", "Mean"}
+
+
+def test_timing_stands_beside_the_curves():
+    rows = [{"model": m, "n_train": 4, "test_err_mean": 0.1, "step_ms": t} for m, t in (("net", 5.0), ("fast", 0.5))]
+    figure = curves.draw(table_of(*rows), {"kind": "curves", "x": "n_train", "timing": True}, TITLES)
+    times = figure.axes[1]
+    assert [label.get_text() for label in times.get_yticklabels()] == ["A Net", "fast"]  # the fastest on top
+    assert [text.get_text() for text in times.texts] == ["5", "0.5"]
+
+
+# ---------------------------------------------------------------- dots and maps
+
+
+def test_dots_show_ours_and_the_papers_and_say_why_there_is_none():
+    values = [{"column": "test_err_mean", "text": "here"}, {"column": "paper_err", "text": "paper"}]
+    table = table_of(
+        {"model": "net", "test_err_mean": 0.2, "paper_err": 0.1},
+        {"model": "mean", "test_err_mean": np.nan, "status": "skipped", "reason": "needs a linear PDE"},
+    )
+    (axes,) = dots.draw(table, {"kind": "dots", "values": values, "x_label": "error"}, TITLES).axes
+    marks = [(float(line.get_xdata()[0]), float(line.get_ydata()[0])) for line in axes.get_lines()]
+    assert marks == [(0.2, 0), (0.1, 0)]
+    assert [text.get_text() for text in axes.texts] == ["needs a linear PDE"]
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["A Net", "Mean"]
+
+
+def ablation() -> pd.DataFrame:
+    rows = [
+        {"model": f"net[{r}{o}{t}]", "rank": r, "outer_rank": o, "levels": t, "test_err_mean": r + 0.1 * o + 0.02 * t}
+        for r in (2, 4) for o in (1, 3) for t in (1, 2)
+    ]  # fmt: skip
+    return table_of(*rows, {"model": "mean", "test_err_mean": 0.5})
+
+
+def test_maps_average_over_the_third_parameter_and_print_the_number():
+    options = {"kind": "heatmaps", "columns": ["rank", "outer_rank", "levels"]}
+    figure = heatmaps.draw(ablation(), options, TITLES)
+    first, *_ = figure.axes
+    assert (first.get_xlabel(), first.get_ylabel()) == ("rank r", "outer rank r_out")
+    np.testing.assert_allclose(first.images[0].get_array(), [[2.33, 4.33], [2.13, 4.13]])
+    assert [text.get_text() for text in first.texts] == ["2.33", "4.33", "2.13", "4.13"]
+    assert heatmaps.notes(ablation(), options, TITLES)[1:] == ["For comparison: Mean 0.5."]
+
+
+def test_a_cell_with_an_unfinished_trial_is_left_empty():
+    table = ablation()
+    table.loc[0, ["status", "test_err_mean"]] = ["failed", np.nan]
+    figure = heatmaps.draw(table, {"kind": "heatmaps", "columns": ["rank", "outer_rank", "levels"]}, TITLES)
+    assert np.ma.getmaskarray(figure.axes[0].images[0].get_array()).tolist() == [[False, False], [True, False]]
+
+
+# ---------------------------------------------------------------- small print and files
+
+
+def test_what_failed_is_said_with_its_reason():
+    table = table_of(
+        {"model": "net", "n_train": 4, "test_err_mean": 0.1},
+        {
+            "model": "net",
+            "n_train": 8,
+            "test_err_mean": 0.1,
+            "n_seeds": 1,
+            "status": "diverged",
+            "reason": "loss is nan",
+        },
+        {
+            "model": "mean",
+            "n_train": 4,
+            "test_err_mean": np.nan,
+            "n_seeds": 0,
+            "status": "skipped",
+            "reason": "1D only",
+        },
+    )
+    lines = failures(table, TITLES)
+    assert lines == ["A Net (1 of 2 points), 1 of 2 seeds: diverged: loss is nan", "Mean (1 of 1 points): 1D only"]
+    figure = curves.draw(table, {"kind": "curves", "x": "n_train"}, TITLES)
+    add_notes(figure, lines)
+    assert figure.get_supxlabel() == "\n".join(lines)
+
+
+STUDY = {
+    "name": "some", "title": "Some study", "models": "net", "tasks": "pde", "scales": {"smoke": {}},
+    "figure": {"kind": "curves", "x": "n_train"},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", ["png", "pdf", "svg"])
+def test_the_same_table_gives_the_same_bytes(tmp_path, kind):
+    table = table_of(*({"model": "net", "n_train": n, "test_err_mean": 1 / n} for n in (2, 4)))
+    contents = []
+    for name in ("one", "two"):
+        (path,) = draw_study(make_study(STUDY), table, TITLES, [tmp_path / f"{name}.{kind}"])
+        contents.append(path.read_bytes())
+    assert contents[0] == contents[1]
+    assert len(contents[0]) > 2000
+
+
+def test_figures_that_can_not_be_drawn_say_why(tmp_path):
+    table = table_of({"model": "net", "n_train": 4, "test_err_mean": 0.1})
+    unknown = make_study({**STUDY, "figure": {"kind": "curvs"}})
+    with pytest.raises(UsageError, match=r"no figure kind 'curvs'\. Did you mean 'curves'"):
+        draw_study(unknown, table, TITLES, [tmp_path / "a.png"])
+    nothing = table.assign(test_err_mean=np.nan, status="failed", reason="no")
+    with pytest.raises(UsageError, match="no trial ended well"):
+        draw_study(make_study(STUDY), nothing, TITLES, [tmp_path / "a.png"])
+
+
+# ---------------------------------------------------------------- boards
+
+
+def board_of(errors: dict[str, list[float]]) -> pd.DataFrame:
+    """models x tasks -> a leaderboard."""
+    rows = [
+        {**POINT, "model": model, "task": f"task{i}", "n_train": 8, "data_id": f"d{i}", "params_target": np.nan,
+         "test_err_mean": error, "params_real": float(100 * (1 + place)), "training_free": model == "mean",
+         "fit_flops": 1e9 * (1 + place)}
+        for place, (model, values) in enumerate(errors.items()) for i, error in enumerate(values)
+    ]  # fmt: skip
+    board = pd.DataFrame(rows).reindex(columns=LEADERBOARD_COLUMNS)
+    return board.assign(rank=board.groupby("task")["test_err_mean"].rank())
+
+
+BOARD = board_of({"net": [0.1, 0.1, 0.2], "other": [0.2, 0.3, 0.1], "mean": [0.9, 0.8, 0.7]})
+
+
+def test_the_critical_difference_diagram_has_ranks_bars_and_the_difference():
+    ranking = average_ranks(BOARD)
+    (axes,) = critical_difference.draw(ranking, TITLES, {"mean"}).axes
+    texts = [text.get_text().strip() for text in axes.texts]
+    assert {"A Net  1.33", "other  1.67", "3.00  Mean"} <= set(texts)
+    assert f"critical difference {ranking.difference:.2f}" in " ".join(texts)
+    bars = [line for line in axes.get_lines() if line.get_linewidth() > 3]
+    assert len(bars) == len(ranking.indistinct) == 1
+    ends = bars[0].get_xdata()
+    assert ends[0] < 4 / 3
+    assert ends[1] > 3.0
+
+
+def test_the_pareto_plot_marks_the_front_and_names_everybody():
+    figure = pareto.draw(BOARD, "params_real", TITLES)
+    first, _, third = figure.axes
+    assert {text.get_text() for text in first.texts} == {"A Net", "other", "Mean"}
+    steps = [line for line in first.get_lines() if line.get_drawstyle() == "steps-post"]
+    assert [list(line.get_xdata()) for line in steps] == [[100.0]]  # the cheapest is the best: a front of one
+    (front,) = (line for line in third.get_lines() if line.get_drawstyle() == "steps-post")
+    assert list(zip(front.get_xdata(), front.get_ydata())) == [(100.0, 0.2), (200.0, 0.1)]
+
+
+def test_the_front_is_among_the_models_that_have_the_cost():
+    """A solver without parameters is not drawn, and does not take the front away from those that are."""
+    solver = board_of({"solver": [1e-9, 1e-9, 1e-9]}).assign(params_real=0.0)
+    figure = pareto.draw(pd.concat([BOARD, solver], ignore_index=True), "params_real", TITLES)
+    (front,) = (line for line in figure.axes[2].get_lines() if line.get_drawstyle() == "steps-post")
+    assert list(zip(front.get_xdata(), front.get_ydata())) == [(100.0, 0.2), (200.0, 0.1)]
+
+
+def test_a_board_is_drawn_as_far_as_it_can_be(tmp_path):
+    paths, complaints = draw_board(BOARD[BOARD["task"] == "task0"].assign(fit_flops=np.nan), TITLES, tmp_path, ["svg"])
+    assert sorted(path.name for path in paths) == [
+        *("critical_difference.svg", "pareto_fit_seconds.svg", "pareto_params_real.svg", "pareto_predict_ms.svg"),
+    ]
+    assert len(complaints) == 1
+    assert complaints[0].startswith("pareto_fit_flops: no row of the board has")

@@ -1,0 +1,97 @@
+"""Boards made of records that nobody ran: small, exact and quick, for tests of the page."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import numpy as np
+
+from pdebench_hss.trials.record import Record
+from pdebench_hss.trials.store import Store
+from pdebench_hss.trials.trial import Trial
+
+TRIAL = Trial(
+    model="fno", model_label="fno", model_version="1", model_origin="here 1", hparams={"width": 8},
+    optimizer={"batch": 4, "lr": 1e-3, "lr_min": 1e-5, "weight_decay": 0.0}, task="poisson_2d",
+    task_label="poisson_2d", task_params={}, task_origin="here 1", data_id="d", data_seed=0, scale="small",
+    budget="steps=100", n_train=64, seed=0, device="cpu", equation="Poisson Eq.", metric="relative_l2",
+)  # fmt: skip
+
+
+def make_trial(model="fno", task="poisson_2d", seed=0, **changes) -> Trial:
+    names = {"model": model, "model_label": model, "task": task, "task_label": task, "data_id": f"data of {task}"}
+    return dataclasses.replace(TRIAL, **names, seed=seed, **changes)
+
+
+def make_record(trial: Trial, error: float | None = 0.1, status="ok", reason="", pictures=True, **fields) -> Record:
+    """A record as a run would leave it; without an error it has no results."""
+    provenance = {
+        "hardware": {"id": "machine-a", "cpu": "a cpu", "cores": 2},
+        "versions": {"torch": "2"},
+        "source": {"commit": "abc", "modified": False},
+        "threads": 1,
+        "started": 1.7e9,
+        "ended": 1.7e9 + 1,
+    }
+    if error is None:
+        return Record(trial.key, trial.to_dict(), status, reason, provenance=provenance)
+    return Record(
+        trial.key,
+        trial.to_dict(),
+        status,
+        reason,
+        **{
+            "metrics": dict.fromkeys(("test_err", "relative_l2", "trajectory_l2", "rmse", "max_error"), error),
+            "parameters": {"real": 2000, "numel": 1000, "target": None},
+            "spent": {"steps": 100, "samples": 400, "seconds": 2.0, "flops": 1e9},
+            "flops_step": 1e7,
+            "seconds": {"fit": 2.0 + trial.seed, "predict": 0.1, "total": 3.0},
+            "predict_ms": 0.5,
+            "peak_memory": 5_000_000,
+            "data": {"sha256": "f00", "n_train": trial.n_train, "n_test": 5},
+            "provenance": provenance,
+            "samples": make_samples(error, pictures),
+            **fields,
+        },
+    )
+
+
+def make_samples(error: float, pictures: bool) -> dict[str, np.ndarray]:
+    x, y = np.meshgrid(np.linspace(-1, 1, 16), np.linspace(-1, 1, 16), indexing="ij")
+    field = np.broadcast_to(np.sin(3 * x) * np.cos(2 * y), (3, 1, 16, 16)).astype(np.float32)
+    arrays = {
+        "error_test_err": error * np.array([0.5, 0.8, 1.0, 1.2, 1.5]),
+        "curve_steps": np.arange(1, 101),
+        "curve_losses": np.exp(-np.arange(100) / 30),
+    }
+    if pictures:
+        index = np.array([0, 2, 4])
+        arrays |= {"picture_index": index, "picture_input": field, "picture_truth": field, "picture_error": 0.1 * field}
+    return arrays
+
+
+def write_board(folder: Path, records: list[Record], planned: list[Trial] = ()) -> Path:
+    """A directory of records; planned trials without a record are missing cells."""
+    store = Store(folder)
+    store.prepare()
+    trials = [Trial.from_dict(record.trial) for record in records]
+    store.add_to_plan([*trials, *planned])
+    for record in records:
+        store.put(record)
+    return folder
+
+
+def usual_board(folder: Path) -> Path:
+    """Two tasks, four models, two seeds; something skipped, something failed, something missing."""
+    records = []
+    for task, factor in (("poisson_2d", 1.0), ("heat_1d", 0.1)):
+        for seed in (0, 1):
+            records += [
+                make_record(make_trial("mean", task, seed, training_free=True), 0.9 * factor),
+                make_record(make_trial("fno", task, seed), (0.2 + 0.01 * seed) * factor),
+                make_record(make_trial("neural_hss", task, seed), (0.1 + 0.01 * seed) * factor, flops_step=3e7),
+            ]
+    skipped = make_record(make_trial("green_learning"), None, "skipped", "needs a linear PDE")
+    failed = make_record(make_trial("resnet"), None, "failed", "ValueError: the kernel is too wide")
+    return write_board(folder, [*records, skipped, failed], [make_trial("deeponet")])

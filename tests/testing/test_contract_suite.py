@@ -1,0 +1,291 @@
+"""`pdebench_hss.testing` passes a good model and catches the mistakes that published code has made."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import inspect
+import sys
+
+import h5py
+import pytest
+import torch
+from torch import nn
+
+from pdebench_hss import ModelSpec, Recipe, Scale, TaskSpec
+from pdebench_hss.data import cache as data
+from pdebench_hss.testing import models as contract
+from pdebench_hss.testing.watching import watch
+
+
+def make_task() -> TaskSpec:
+    def generate(seeds, size):
+        fields = [torch.randn(2, *size.grid, generator=torch.Generator().manual_seed(seed % 2**31)) for seed in seeds]
+        x = torch.stack(fields).double().numpy()
+        return x, x[:, :1] + x[:, 1:]
+
+    scale = Scale((16,), train=8, test=4, recipe=Recipe(batch=4, steps=4))
+    return TaskSpec(
+        name="sum_1d",
+        title="Sum",
+        equation="y = a + b",
+        dim=1,
+        in_channels=2,
+        out_channels=1,
+        linear=True,
+        generate=generate,
+        scales={"smoke": scale},
+    )
+
+
+TASK = make_task()
+
+
+class Good(nn.Module):
+    """A perceptron on the whole field."""
+
+    def __init__(self, task, width=32):
+        super().__init__()
+        points = task.grid[0]
+        self.first = nn.Linear(task.in_channels * points, width)
+        self.last = nn.Linear(width, task.out_channels * points)
+
+    def forward(self, x):
+        return self.last(torch.tanh(self.first(x.flatten(1)))).unflatten(1, (1, -1))
+
+
+class UnusedBlock(Good):
+    def __init__(self, task, width=32):
+        super().__init__(task, width)
+        self.block = nn.Linear(width, width)
+
+    def forward(self, x):
+        self.block(torch.tanh(self.first(x.flatten(1))))
+        return super().forward(x)
+
+
+class MultipliedAway(Good):
+    def __init__(self, task, width=32):
+        super().__init__(task, width)
+        self.extra = nn.Parameter(torch.ones(1))
+
+    def forward(self, x):
+        return super().forward(x) + 0.0 * self.extra
+
+
+class Frozen(Good):
+    """Its first layer is cut off from the gradient."""
+
+    def forward(self, x):
+        return self.last(torch.tanh(self.first(x.flatten(1))).detach()).unflatten(1, (1, -1))
+
+
+class IgnoresInput(Good):
+    def forward(self, x):
+        return super().forward(torch.ones_like(x))
+
+
+class MixesSamples(Good):
+    def forward(self, x):
+        return super().forward(x) - super().forward(x).mean(dim=0, keepdim=True)
+
+
+class Random(Good):
+    def forward(self, x):
+        return super().forward(x) + 0.1 * torch.randn(x.shape[0], 1, x.shape[-1])
+
+
+class ForgetsState(Good):
+    """A random tensor that it needs is not in its state dict."""
+
+    def __init__(self, task, width=32):
+        super().__init__(task, width)
+        self.shift = torch.randn(1)
+
+    def forward(self, x):
+        return super().forward(x) + self.shift
+
+
+class StaysSingle(Good):
+    def forward(self, x):
+        return super().forward(x).float()
+
+
+class HidesParameters(Good):
+    def __init__(self, task, width=32):
+        super().__init__(task, width)
+        self.hidden = [nn.Parameter(torch.ones(1))]
+
+    def forward(self, x):
+        return super().forward(x) * self.hidden[0]
+
+
+class FixedSize(Good):
+    def __init__(self, task, width=32):
+        super().__init__(task, 32)
+
+
+class WrongShape(Good):
+    def forward(self, x):
+        return super().forward(x)[..., :-1]
+
+
+class CannotLearn(Good):
+    def forward(self, x):
+        return super().forward(x) * 1e-4
+
+
+class ChangesItsInput(Good):
+    def forward(self, x):
+        x -= x.mean()
+        return super().forward(x)
+
+
+class ReadsFrames(Good):
+    def forward(self, x):
+        sys._getframe(1).f_locals.get("samples")
+        return super().forward(x)
+
+
+class InspectsTheStack(Good):
+    def forward(self, x):
+        inspect.stack()
+        return super().forward(x)
+
+
+class RaisesToSeeFrames(Good):
+    """Frames by way of an exception, without asking `sys`."""
+
+    def forward(self, x):
+        try:
+            raise ValueError
+        except ValueError as error:
+            error.__traceback__.tb_frame.f_back.f_locals.get("samples")
+        return super().forward(x)
+
+
+class ScansGarbage(Good):
+    def forward(self, x):
+        [thing for thing in gc.get_objects() if type(thing).__name__ == "Split"]
+        return super().forward(x)
+
+
+class ListsTheCache(Good):
+    def forward(self, x):
+        list(data.data_dir().glob("*.h5"))
+        return super().forward(x)
+
+
+class OpensTheCache(Good):
+    def forward(self, x):
+        with contextlib.suppress(OSError), h5py.File(data.data_dir() / "sum_1d.h5", "r") as file:
+            file["test/outputs"][:]
+        return super().forward(x)
+
+
+class FitsInPlace:
+    def __init__(self, task, width=32):
+        self.grid = task.grid
+
+    def fit(self, train):
+        train.outputs.sub_(train.outputs.mean())
+
+    def __call__(self, x):
+        return x[:, :1]
+
+
+class SolvesInPlace:
+    def __init__(self, task, width=32):
+        pass
+
+    def solve(self, inputs):
+        inputs[:, 0] += inputs[:, 1]
+        return inputs[:, :1]
+
+
+def broken_promises(network: type[nn.Module]) -> set[str]:
+    spec = ModelSpec(name="subject", title="", build=network, hparams={"width": 32}, size_knob="width")
+    promises = [*contract.TRAINED, contract.size_knob_changes_the_size, contract.learns_four_samples]
+    broken = set()
+    for promise in promises:
+        try:
+            contract.Case(spec, TASK, promise).run()
+        except (contract.ContractError, RuntimeError, ValueError):
+            broken.add(promise.__name__)
+    return broken
+
+
+def test_a_good_model_keeps_every_promise():
+    assert broken_promises(Good) == set()
+
+
+@pytest.mark.parametrize(
+    ("network", "promise"),
+    [
+        (UnusedBlock, "every_parameter_gets_a_gradient"),
+        (MultipliedAway, "every_parameter_gets_a_gradient"),
+        (Frozen, "every_parameter_gets_a_gradient"),
+        (IgnoresInput, "output_depends_on_the_input"),
+        (MixesSamples, "samples_do_not_mix"),
+        (Random, "deterministic_under_a_seed"),
+        (ForgetsState, "state_dict_round_trips"),
+        (StaysSingle, "moves_dtype_and_device"),
+        (HidesParameters, "honest_parameter_count"),
+        (FixedSize, "size_knob_changes_the_size"),
+        (WrongShape, "shapes"),
+        (CannotLearn, "learns_four_samples"),
+    ],
+)
+def test_a_mistake_is_caught_by_the_promise_it_breaks(network, promise):
+    assert promise in broken_promises(network)
+
+
+@pytest.mark.parametrize(
+    ("network", "promise", "words"),
+    [
+        (ChangesItsInput, contract.leaves_its_inputs_alone, "training changes its input in place"),
+        (FitsInPlace, contract.leaves_its_inputs_alone, "fit changes its input in place"),
+        (SolvesInPlace, contract.leaves_its_inputs_alone, "solve changes its input in place"),
+        (ReadsFrames, contract.looks_at_nothing_else, r"in training it reads the stack frames .* test_contract_suite"),
+        (InspectsTheStack, contract.looks_at_nothing_else, r"it reads the stack frames .*, at test_contract_suite.py:"),
+        (RaisesToSeeFrames, contract.looks_at_nothing_else, "it reads the stack frames of its callers"),
+        (ScansGarbage, contract.looks_at_nothing_else, r"it reads what the garbage collector knows \(gc\)"),
+        (ListsTheCache, contract.looks_at_nothing_else, "it lists data in the data cache"),
+        (OpensTheCache, contract.looks_at_nothing_else, "it opens sum_1d.h5 in the data cache"),
+    ],
+)
+def test_a_model_that_reaches_beyond_its_inputs_is_named(network, promise, words, cache):
+    (cache / "data").mkdir(parents=True)
+    spec = ModelSpec(name="subject", title="", build=network, hparams={"width": 32})
+    assert promise in (*contract.TRAINED, *contract.UNTRAINED)
+    with pytest.raises(contract.ContractError, match=words):
+        contract.Case(spec, TASK, promise).run()
+
+
+def test_what_is_not_watched_may_read_what_it_likes():
+    with watch() as acts:
+        sys._getframe()
+    assert len(acts) == 1
+    sys._getframe()
+    gc.get_objects()
+    assert len(acts) == 1
+
+
+def test_the_command_names_the_promise_and_the_parameter(cli, tmp_path):
+    (tmp_path / "bad.py").write_text(
+        "from pdebench_hss import ModelSpec, hookimpl\n"
+        "@hookimpl\ndef pdebench_hss_models():\n"
+        "    return [ModelSpec(name='bad', title='Bad', build='bad_net:Net')]\n"
+    )
+    (tmp_path / "bad_net.py").write_text(
+        "from torch import nn\n"
+        "class Net(nn.Module):\n"
+        "    def __init__(self, task):\n"
+        "        super().__init__()\n"
+        "        self.used, self.idle = nn.Conv1d(1, 1, 1), nn.Conv1d(1, 1, 1)\n"
+        "    def forward(self, x):\n"
+        "        return self.used(x)\n"
+    )
+    done = cli("check", "bad", "--plugin", "bad.py", "--tasks", "poisson_1d")
+    assert done.code == 1
+    assert "every_parameter_gets_a_gradient: no gradient reaches idle.bias, idle.weight" in done.out

@@ -1,0 +1,141 @@
+"""What a worker process sets up for the trials in it; how it isolates them is in tests/faults."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pdebench_hss.base.machine import LARGE_PAGES
+from pdebench_hss.workers import exchange
+from pdebench_hss.workers.pool import WorkerPool
+from pdebench_hss.workers.worker import Job
+
+
+def page_faults(emit) -> int:
+    """Of twenty uses, one after the other, of an array of 16 MB."""
+    import resource
+
+    import torch
+
+    faults = []
+    for _ in range(21):
+        torch.ones(2**22)
+        faults.append(resource.getrusage(resource.RUSAGE_SELF).ru_minflt)
+    return faults[-1] - faults[0]
+
+
+def environment(emit) -> dict[str, str]:
+    return {name: os.environ[name] for name in LARGE_PAGES}
+
+
+def name(function) -> str:
+    return f"{Path(__file__).stem}:{function.__name__}"
+
+
+@pytest.fixture
+def pool(monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent))
+    with WorkerPool(1) as workers:
+        yield workers
+
+
+@pytest.fixture
+def in_worker(pool):
+    def run(function):
+        *_, last = pool.run([Job("job", name(function))])
+        assert last.kind == "done", last
+        return last.value
+
+    return run
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="glibc's settings")
+def test_trials_reuse_memory_instead_of_fetching_pages_again(in_worker):
+    assert in_worker(page_faults) < 20  # 160 large pages or 81,920 small ones, if each use fetched its own
+
+
+def test_what_the_environment_says_of_memory_is_left_alone(in_worker, monkeypatch):
+    monkeypatch.setenv("MALLOC_TRIM_THRESHOLD_", "131072")
+    assert in_worker(environment) == {**LARGE_PAGES, "MALLOC_TRIM_THRESHOLD_": "131072"}
+
+
+STATE = []
+
+
+def first(emit, **_):
+    STATE.append("touched")
+    emit(step=1, total=None, fraction=0.5, loss=float("nan"))
+    return {"pid": os.getpid(), "array": np.arange(3.0)}
+
+
+def second(emit, left, **_):
+    found = exchange.view(left)["value"]
+    return {"sum": float(found["array"].sum()), "same": found["pid"] == os.getpid(), "state": STATE}
+
+
+def fails(emit, **_):
+    raise ZeroDivisionError("no")
+
+
+def dies(emit, **_):
+    os.kill(os.getpid(), signal.SIGSEGV)
+
+
+def exits(emit, **_):
+    os._exit(0)
+
+
+def waits(emit, **_):
+    emit(step=0)
+    time.sleep(30)
+
+
+def lasts(emit, **_):
+    emit(step=0)
+    time.sleep(1)
+    return "kept"
+
+
+def pair(one, two) -> Job:
+    return Job(f"{one.__name__}, {two.__name__}", name(one), then=name(two))
+
+
+def test_the_second_half_has_a_process_of_its_own_where_the_first_has_left_no_trace(pool):
+    started, progress, done = pool.run([pair(first, second)])
+    assert (started.kind, progress.kind, done.kind) == ("started", "progress", "done")
+    assert done.value == {"sum": 3.0, "same": False, "state": []}
+
+
+def endings(pool, *jobs, timeout=None) -> dict[str, tuple[str, object]]:
+    events = pool.run(jobs, timeout)
+    return {e.job.id: (e.kind, e.value) for e in events if e.kind not in ("started", "progress")}
+
+
+def test_a_job_ends_with_the_half_that_does_not_end_well(pool):
+    pairs = [pair(fails, second), pair(dies, second), pair(exits, second), pair(first, fails), pair(first, dies)]
+    found = endings(pool, *pairs)
+    assert {key: kind for key, (kind, _) in found.items()} == {
+        "fails, second": "failed",
+        "dies, second": "crashed",
+        "exits, second": "crashed",
+        "first, fails": "failed",
+        "first, dies": "crashed",
+    }
+    assert found["first, fails"][1].kind == "ZeroDivisionError"
+    assert found["first, dies"][1] == "SIGSEGV"
+    assert found["exits, second"][1] == "exit code 0"
+    assert endings(pool, pair(first, waits), timeout=1.0) == {"first, waits": ("timeout", None)}
+    assert os.listdir(pool._scratch.name) == [".owner"]  # nothing is left behind
+
+
+def test_a_request_to_stop_does_not_lose_what_only_has_to_be_judged(pool):
+    for event in pool.run([pair(first, lasts)]):
+        if event.kind == "progress" and event.value == {"step": 0}:
+            break
+    assert [(e.kind, e.value) for e in pool.stop()] == [("done", "kept")]
