@@ -29,10 +29,11 @@ from pdebench_hss_models.fno import FNO
 from tabulate import tabulate
 from torch import nn
 
-from pdebench_hss import TaskInfo, machine
-from pdebench_hss.bench import alternate, memory_of
-from pdebench_hss.bench_models import subject
-from pdebench_hss.plugins import load_registry
+from pdebench_hss import TaskInfo
+from pdebench_hss.base import machine
+from pdebench_hss.bench.models import subject
+from pdebench_hss.bench.timing import alternate, memory_of
+from pdebench_hss.contract.registry import load_registry
 
 LARGEST_BATCH = 1024
 ROOM = 0.6  # of the free memory, for a step

@@ -15,9 +15,9 @@ from pdebench_hss_models.fno.ways import WAYS, way_taken
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from pdebench_hss import flops
-from pdebench_hss.normalization import Affine, Normalizer
-from pdebench_hss.training import TrainSet, count_step_flops
+from pdebench_hss.training import flops
+from pdebench_hss.training.loop import TrainSet, count_step_flops
+from pdebench_hss.training.normalization import Affine, Normalizer
 
 CPU = torch.device("cpu")
 ROUNDING = {torch.float32: 5e-6, torch.float64: 1e-14}
