@@ -190,6 +190,8 @@ def test_auto_takes_products_for_few_modes_on_a_cpu_and_ffts_elsewhere():
     assert SPEC.hparams_for(make_task())["way"] == "auto"
 
 
-def test_a_way_that_does_not_exist_is_refused():
+def test_a_network_without_layers_and_a_way_that_does_not_exist_are_refused():
+    with pytest.raises(ValueError, match="layers=0, but it needs at least one"):
+        network("auto", layers=0)
     with pytest.raises(ValueError, match="way 'dct' is not one of auto, fft, dft"):
         network("dct")

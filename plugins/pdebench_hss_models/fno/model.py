@@ -35,6 +35,8 @@ class FNO(nn.Module):
     def __init__(self, task: TaskInfo, layers: int, width: int, modes: int, way: str = "auto") -> None:
         super().__init__()
         check_way(way)
+        if layers < 1:
+            raise ValueError(f"fno: layers={layers}, but it needs at least one")
         limit = min(task.grid) // 2
         if not 1 <= modes <= limit:
             raise ValueError(f"fno: modes={modes}, but a grid of {task.grid} has 1 to {limit} modes per sign")
@@ -58,7 +60,8 @@ class FNO(nn.Module):
 
     def by_products(self, u: Tensor) -> Tensor:
         """P and Q are linear, as the first and the last layer are before their gelu: they are multiplied into them."""
-        lift = torch.cat([self.lift.weight, self.lift_coords.weight, self.lift.bias[:, None, None]], 1)[..., 0]
+        parts = [self.lift.weight, self.lift_coords.weight, self.lift.bias[:, None, None]]
+        lift = torch.cat(parts, 1)[..., 0]  # (width, in_channels + dim + 1)
         coords = self.unit_coords.expand(len(u), *self.unit_coords.shape[1:])
         v = torch.cat([u, coords, torch.ones_like(u[:, :1])], 1)  # (batch, in_channels + dim + 1, *grid)
         last = len(self.layers) - 1
@@ -82,7 +85,8 @@ def with_inputs(weight: Tensor, lift: Tensor) -> Tensor:
 def with_outputs(weight: Tensor, projection: Tensor) -> Tensor:
     """The projected outputs of R: ``(in, width, *kept), (out, width) -> (in, out, *kept)``"""
     pairs = torch.view_as_real(weight)
-    return torch.view_as_complex((projection @ pairs.flatten(2)).unflatten(2, pairs.shape[2:]))
+    projected = torch.bmm(projection.expand(len(pairs), -1, -1), pairs.flatten(2))
+    return torch.view_as_complex(projected.unflatten(2, pairs.shape[2:]))
 
 
 class FourierLayer(nn.Module):
