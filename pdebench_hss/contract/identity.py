@@ -1,8 +1,11 @@
-"""Who makes a task's data: part of the dataset's recipe, so that no plugin gives another its data.
+"""Who made a model or a task's data: part of keys and recipes, so that no plugin takes another's results for its own.
 
-A generator is known by the *name* of the distribution that its task comes from. What it computes is declared by
-`TaskSpec.data_version`, so a new release or a moved file changes nothing. A task from a ``--plugin`` file has no
-declaration to rely on: its generator is the content of that file and of the modules beside it that the task names.
+A plugin is known by the *name* of its distribution. What its parts compute is declared by `ModelSpec.version` and
+`TaskSpec.data_version`, so a new release or a moved file changes nothing. A ``--plugin`` file has no release to rely
+on: it is known by its content and that of the modules beside it that its specs name.
+
+The source of a plugin is hashed too, for the record and not for the key: so a plugin that is developed without a new
+version can be noticed (`runs.source_changes`).
 
 Tasks that share a ``dataset`` must share its generator. One that does not is set aside: which of the two made the
 file first would decide what the other is scored on.
@@ -12,6 +15,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,21 +23,59 @@ from typing import TYPE_CHECKING, Any
 from ..base.hashing import digest
 
 if TYPE_CHECKING:
+    from .model import ModelSpec
     from .registry import Origin, Registered
     from .task import TaskSpec
 
 # What makes the stored arrays, besides the numbers that are in a recipe anyway.
 SHARED = ("generate", "read", "data_version", "dtype", "cases")
+# What of a spec names code.
+REFERENCES = ("build", "generate", "read", "view", "coarse", "mask", "coords")
 
 
 def generator_of(task: Registered[TaskSpec]) -> str:
-    """The generator's identity, the same on every machine."""
-    origin = task.origin
+    """The identity of what makes a task's data, the same on every machine."""
+    return _identity(task.origin, (task.spec.generate, task.spec.read))
+
+
+def maker_of(model: Registered[ModelSpec]) -> str:
+    """The identity of what brings a model, the same on every machine."""
+    return _identity(model.origin, (model.spec.build,))
+
+
+def _identity(origin: Origin, references: Iterable[Any]) -> str:
     if not origin.file:
         return re.sub(r"[-_.]+", "-", origin.distribution).lower()  # one spelling of a distribution's name
-    plugin = Path(origin.file)
-    files = {plugin, *(file for part in (task.spec.generate, task.spec.read) for file in _beside(plugin, part))}
-    return "file " + digest(sorted(hashlib.sha256(file.read_bytes()).hexdigest() for file in files if file.is_file()))
+    return "file " + _hash(_plugin_files(Path(origin.file), references))
+
+
+def source_hash(found: Registered[Any]) -> str:
+    """A hash of the Python files that a spec comes from, whatever they are called; empty if there are none to read."""
+    origin = found.origin
+    if origin.file:
+        files = _plugin_files(Path(origin.file), (getattr(found.spec, name, None) for name in REFERENCES))
+    else:
+        files = _module_files(origin.module)
+    return _hash(files) if files else ""
+
+
+def _plugin_files(plugin: Path, references: Iterable[Any]) -> set[Path]:
+    named = {file for reference in references for file in _beside(plugin, reference)}
+    return {file for file in {plugin, *named} if file.is_file()}
+
+
+def _module_files(name: str) -> set[Path]:
+    """All files of the package that a module is or lies in; a module outside of packages is one file."""
+    module = sys.modules.get(name)
+    file = getattr(module, "__file__", None)
+    if not file or not Path(file).is_file():
+        return set()
+    is_in_package = hasattr(module, "__path__") or "." in name
+    return set(Path(file).parent.rglob("*.py")) if is_in_package else {Path(file)}
+
+
+def _hash(files: Iterable[Path]) -> str:
+    return digest(sorted(hashlib.sha256(file.read_bytes()).hexdigest() for file in files))
 
 
 def _beside(plugin: Path, reference: Any) -> Iterable[Path]:

@@ -24,7 +24,8 @@ from ..base.files import remove_stale_temporaries, replacing
 from ..base.references import call_target
 from ..contract.registry import load_registry
 from ..contract.task import TaskInfo, TaskSpec
-from ..workers.pool import Event, WorkerPool
+from ..workers.events import Crashed, Done, Failed
+from ..workers.pool import WorkerPool
 from ..workers.worker import Failure, Job
 from . import hdf5
 from .dataset import Dataset, find_source
@@ -84,15 +85,15 @@ def _workers(dataset: Dataset, processes: int) -> WorkerPool:
     return WorkerPool(processes, preload=("pdebench_hss.data.generation", module))
 
 
-def _run_jobs(pool: WorkerPool, dataset: Dataset, jobs: Sequence[Job], what: str = "generator") -> Iterator[Event]:
+def _run_jobs(pool: WorkerPool, dataset: Dataset, jobs: Sequence[Job], what: str = "generator") -> Iterator[Done]:
     """Run jobs in processes of their own; yields each that is done, raises for the first that isn't."""
     for event in pool.run(jobs):
-        if event.kind == "done":
+        if isinstance(event, Done):
             yield event
-        elif event.kind == "failed":
-            raise _error(dataset, event.value, what)
-        elif event.kind == "crashed":
-            raise DataError(f"task {dataset.spec.name!r}: the process that made its data died ({event.value})")
+        elif isinstance(event, Failed):
+            raise _error(dataset, event.failure, what)
+        elif isinstance(event, Crashed):
+            raise DataError(f"task {dataset.spec.name!r}: the process that made its data died ({event.reason})")
 
 
 def _reference(dataset: Dataset, plugin_files: Sequence[str]) -> dict[str, Any]:

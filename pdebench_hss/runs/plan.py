@@ -6,9 +6,11 @@ import itertools
 import statistics
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from enum import Enum
 from typing import Any
 
 from ..base.errors import PdebenchError, PluginError, UsageError
+from ..contract.identity import maker_of
 from ..contract.model import RECIPE_KEYS, ModelSpec
 from ..contract.optimizer import Optimizer
 from ..contract.registry import Registered, Registry
@@ -25,7 +27,19 @@ from .config import RunConfig
 
 # Seconds per training step, and seconds besides, of earlier trials by model, task and scale.
 History = Mapping[tuple[str, str, str], tuple[float, float]]
-RUN, RETRY, CACHED, SKIP, KEEP = "run", "retry", "cached", "skip", "keep"
+
+
+class Action(str, Enum):
+    """What is to be done about a trial."""
+
+    RUN = "run"
+    RETRY = "retry"
+    CACHED = "cached"
+    SKIP = "skip"
+    KEEP = "keep"  # a newer version wrote its record
+
+    def __str__(self) -> str:
+        return self.value
 
 
 @dataclass(frozen=True)
@@ -34,7 +48,7 @@ class Cell:
 
     trial: Trial
     dataset: Dataset
-    action: str
+    action: Action
     reason: str = ""
     record: Record | None = None
 
@@ -45,12 +59,12 @@ class Plan:
     jobs: int
     history: History = field(default_factory=dict)
 
-    def having(self, *actions: str) -> list[Cell]:
+    def having(self, *actions: Action) -> list[Cell]:
         return [cell for cell in self.cells if cell.action in actions]
 
     @property
     def todo(self) -> list[Cell]:
-        return self.having(RUN, RETRY)
+        return self.having(Action.RUN, Action.RETRY)
 
     def datasets(self, cells: Iterable[Cell]) -> list[Dataset]:
         """Each dataset once, in the order of first use."""
@@ -113,13 +127,12 @@ def _trials(
             model=model.spec.name,
             model_label=model_choice.label,
             model_version=model.spec.version,
-            model_origin=str(model.origin),
+            model_maker=maker_of(model),
             hparams=hparams,
             optimizer=optimizer,
             task=spec.name,
             task_label=Choice(spec.name, {k: v for k, v in chosen.items() if v != spec.params[k]}).label,
             task_params=params,
-            task_origin=str(task.origin),
             data_id=dataset.id,
             data_seed=config.data_seed,
             scale=config.scale,
@@ -168,15 +181,15 @@ def ask(model: Registered[ModelSpec], task: TaskSpec, question: Any) -> Any:
 
 def _cell(trial: Trial, dataset: Dataset, unsupported: str | None, store: Store, force: bool) -> Cell:
     if reason := store.newer(trial.key):
-        return Cell(trial, dataset, KEEP, reason, missing(trial.key, trial, reason))
+        return Cell(trial, dataset, Action.KEEP, reason, missing(trial.key, trial, reason))
     if unsupported:
-        return Cell(trial, dataset, SKIP, unsupported, Record(trial.key, trial, Status.SKIPPED, unsupported))
+        return Cell(trial, dataset, Action.SKIP, unsupported, Record(trial.key, trial, Status.SKIPPED, unsupported))
     record = None if force else store.get(trial.key)
     if record is None:
-        return Cell(trial, dataset, RUN)
+        return Cell(trial, dataset, Action.RUN)
     if record.status.is_settled:
-        return Cell(trial, dataset, CACHED, record.reason, record)
-    return Cell(trial, dataset, RETRY, f"{record.status} before: {record.reason}", record)
+        return Cell(trial, dataset, Action.CACHED, record.reason, record)
+    return Cell(trial, dataset, Action.RETRY, f"{record.status} before: {record.reason}", record)
 
 
 def _history(store: Store) -> History:
