@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import statistics
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -83,37 +82,35 @@ def make_plan(
     models = registry.choose_models(config.models)
     tasks = registry.choose_tasks(config.tasks)
     source = find_source(config.data_dir, [registry.task(choice.name).spec for choice in tasks], hashing)
-    device = config.resolved_device.kind  # which of several GPUs does not change what is asked for
-    seeds = config.seed_list
     cells: dict[str, Cell] = {}  # by key: one trial asked for under two labels is one trial
-    for task, model in itertools.product(tasks, models):
-        for trial, dataset, unsupported in _trials(config, registry, task, model, seeds, device, source):
-            cells.setdefault(trial.key, _cell(trial, dataset, unsupported, store, config.force))
+    for task_choice in tasks:
+        dataset = _dataset(config, registry.task(task_choice.name), task_choice, source)
+        for model_choice in models:
+            model = registry.model(model_choice.name)
+            for trial, unsupported in _trials(config, dataset, model, model_choice):
+                cells.setdefault(trial.key, _cell(trial, dataset, unsupported, store, config.force))
     return Plan(list(cells.values()), config.n_jobs, _history(store))
 
 
-def _trials(
-    config: RunConfig,
-    registry: Registry,
-    task_choice: Choice,
-    model_choice: Choice,
-    seeds: list[int],
-    device: str,
-    source: Source | None,
-) -> Iterable[tuple[Trial, Dataset, str | None]]:
-    """The trials of one model on one task, one per seed."""
-    model, task = registry.model(model_choice.name), registry.task(task_choice.name)
+def _dataset(config: RunConfig, task: Registered[TaskSpec], choice: Choice, source: Source | None) -> Dataset:
+    """The data of a task as it was asked for."""
     spec = task.spec
     if config.scale not in spec.scales:
         raise UsageError(f"task {spec.name!r} has no scale {config.scale!r}; it has {', '.join(spec.scales)}")
-    chosen = check_options(task_choice.options, spec.params, f"task {spec.name!r}")
-    params = {**spec.params, **chosen}
+    size = spec.scales[config.scale]
+    if (config.train_size or 0) > size.train:
+        limit = f"scale {config.scale} of task {spec.name!r} has {size.train}"
+        raise UsageError(f"--train-size {config.train_size}: {limit}")
+    chosen = check_options(choice.options, spec.params, f"task {spec.name!r}")
+    return Dataset(task, config.scale, {**spec.params, **chosen}, config.data_seed, source)
+
+
+def _trials(
+    config: RunConfig, dataset: Dataset, model: Registered[ModelSpec], model_choice: Choice
+) -> Iterable[tuple[Trial, str | None]]:
+    """The trials of one model on one task, one per seed; and why it can't do them, if it can't."""
+    spec, params = dataset.spec, dataset.params
     info = spec.info(config.scale, params)
-    n_train = config.train_size or info.size.train
-    if n_train > info.size.train:
-        limit = f"scale {config.scale} of task {spec.name!r} has {info.size.train}"
-        raise UsageError(f"--train-size {n_train}: {limit}")
-    dataset = Dataset(task, config.scale, params, config.data_seed, source)
     unsupported = ask(model, spec, lambda: model.spec.unsupported(info))
     hparams, optimizer = _settings(model, spec, info, model_choice, bool(unsupported))
     if config.params_target and not unsupported:
@@ -122,7 +119,7 @@ def _trials(
         target = config.params_target
         hparams = ask(model, spec, lambda: match_parameters(model.spec, info, hparams, target))
     budget = config.parsed_budget or info.size.recipe.budget
-    for seed in seeds:
+    for seed in config.seed_list:
         trial = Trial(
             model=model.spec.name,
             model_label=model_choice.label,
@@ -131,15 +128,15 @@ def _trials(
             hparams=hparams,
             optimizer=optimizer,
             task=spec.name,
-            task_label=Choice(spec.name, {k: v for k, v in chosen.items() if v != spec.params[k]}).label,
+            task_label=Choice(spec.name, {k: v for k, v in params.items() if v != spec.params[k]}).label,
             task_params=params,
             data_id=dataset.id,
             data_seed=config.data_seed,
             scale=config.scale,
             budget=budget,
-            n_train=n_train,
+            n_train=config.train_size or info.size.train,
             seed=seed,
-            device=device,
+            device=config.resolved_device.kind,  # which of several GPUs does not change what is asked for
             precision=config.precision,
             params_target=config.params_target,
             task_digest=spec.digest(),
@@ -148,7 +145,7 @@ def _trials(
             training_free=model.spec.training_free,
             flops_rule=counting.RULE if budget.kind == "flops" else 0,
         )
-        yield trial, dataset, unsupported
+        yield trial, unsupported
 
 
 def _settings(
