@@ -44,8 +44,8 @@ def make_board(tasks: int, seeds: int, rng: np.random.Generator) -> Board:
 
 def make_record(task: str, model: str, seed: int, rng: np.random.Generator) -> Record:
     trial = Trial(
-        model=model, model_label=model, model_version="1", model_origin="benchmark 1", task=task, task_label=task,
-        task_params={}, task_origin="benchmark 1", equation=f"{task} Eq.",
+        model=model, model_label=model, model_version="1", task=task, task_label=task,
+        task_params={}, equation=f"{task} Eq.",
         hparams={"width": 32, "depth": 4, "seed_of_width": model}, optimizer=Optimizer(16, 1e-3, 1e-5, 0.0),
         data_id=f"data of {task}", data_seed=0, scale="small", budget=Budget("steps", 500), n_train=256,
         seed=seed, device="cpu", metric="relative_l2", training_free=model < "model_03",

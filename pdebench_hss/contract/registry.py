@@ -26,8 +26,8 @@ import pluggy
 from ..base.errors import PluginError, UsageError, did_you_mean
 from ..base.references import check_reference, resolve
 from . import hookspecs
-from .generators import clash
 from .guard import Misbehaved, TookTooLong, contained
+from .identity import clash
 from .model import ModelSpec
 from .selection import Choice, choose
 from .study import Study
@@ -47,6 +47,7 @@ class Origin:
     version: str
     entry_point: str
     file: str = ""
+    module: str = ""  # that the entry point names
 
     def __str__(self) -> str:
         return f"{self.distribution} {self.version}"
@@ -82,6 +83,7 @@ class Registry:
     plugins: list[Origin] = field(default_factory=list)
     broken: list[BrokenPlugin] = field(default_factory=list)
     manager: pluggy.PluginManager = field(default_factory=lambda: pluggy.PluginManager(GROUP))
+    origins: dict[str, Origin] = field(default_factory=dict)  # by the name that the manager knows a plugin by
 
     def model(self, name: str) -> Registered[ModelSpec]:
         return _lookup(self.models, "model", name)
@@ -108,7 +110,7 @@ class Registry:
         """Tell trackers about a record; a tracker that raises is reported, and the others still hear of it."""
         failures = []
         for implementation in self.manager.hook.pdebench_hss_trial_finished.get_hookimpls():
-            origin = _origin_of(implementation.plugin_name)
+            origin = self.origins[implementation.plugin_name]
             try:
                 # The libraries of trackers tell their own processes things by variables of theirs.
                 with contained(_name_of(origin), may_extend_environment=True):
@@ -206,7 +208,8 @@ def _load(registry: Registry, origin: Origin, load: Callable[[], Any]) -> None:
 def _ask_all(registry: Registry, origin: Origin, plugin: Any, found: _Found) -> None:
     found.stage = "its hooks"
     with contained(_name_of(origin)):
-        registry.manager.register(plugin, name=f"{origin.distribution}|{origin.version}|{origin.entry_point}")
+        name = registry.manager.register(plugin, name=_name_of(origin))
+        registry.origins[name or ""] = origin
         registry.manager.check_pending()
     checks: dict[str, Callable[[str, Any], Any]] = {
         "models": partial(_specs, ModelSpec),
@@ -287,11 +290,9 @@ def _name_of(origin: Origin) -> str:
 
 def _distribution(entry_point: EntryPoint) -> Origin:
     dist = entry_point.dist
-    return Origin(dist.name if dist else "unknown", dist.version if dist else "0", entry_point.name)
-
-
-def _origin_of(plugin_name: str) -> Origin:
-    return Origin(*plugin_name.split("|", 2))
+    return Origin(
+        *(dist.name if dist else "unknown", dist.version if dist else "0", entry_point.name), module=entry_point.module
+    )
 
 
 def _file_plugin(path: Path) -> tuple[Origin, Callable[[], ModuleType]]:

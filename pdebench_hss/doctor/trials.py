@@ -12,8 +12,9 @@ from typing import Any
 
 import torch
 
+from ..base.errors import Interrupted
 from ..contract.budget import Budget
-from ..training.loop import Interrupted, fit
+from ..training.loop import fit
 from ..trials.status import Status
 from . import accelerator
 from .cases import NUMBERS, Case, each_model, run, trained_trials

@@ -141,11 +141,19 @@ class Pools:
         return number
 
 
+def _origin(record: Record, what: str) -> str | None:
+    plugin = record.provenance.get("plugins", {}).get(what)
+    return f"{plugin.get('distribution')} {plugin.get('version')}" if plugin else None
+
+
 def _detail(record: Record, board: Board, pools: Pools) -> dict[str, Any]:
     trial, provenance = record.trial, record.provenance
     shared = {
         "settings": {
-            **{name: getattr(trial, name) for name in ("model_version", "model_origin", "task_origin", "data_seed")},
+            "model_version": trial.model_version,
+            "model_origin": trial.model_origin or _origin(record, "model"),
+            "task_origin": trial.task_origin or _origin(record, "task"),
+            "data_seed": trial.data_seed,
             **{f"hparams.{name}": value for name, value in trial.hparams.items()},
             **{f"optimizer.{name}": value for name, value in vars(trial.optimizer).items()},
             **{f"task.{name}": value for name, value in trial.task_params.items()},

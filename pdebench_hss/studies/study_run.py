@@ -28,7 +28,8 @@ from ..contract.selection import split
 from ..contract.study import Study
 from ..runs.config import RunConfig, make_config
 from ..runs.plan import Plan, make_plan
-from ..runs.runner import Reporter, Run
+from ..runs.reporter import Reporter
+from ..runs.runner import Run
 from ..trials.record import Record
 from ..trials.status import Status
 
@@ -92,7 +93,7 @@ class StudyRun(Run):
         self.experiments = experiments(self.study, scale, settings)
         super().__init__(_shared(study.name, models or "", self.experiments), registry, reporter)
 
-    def plan(self) -> Plan:
+    def _make_plan(self) -> Plan:
         hashing = self.reporter.source_progress
         plans = [make_plan(experiment, self.registry, self.store, hashing) for experiment in self.experiments]
         cells = {cell.trial.key: cell for plan in reversed(plans) for cell in reversed(plan.cells)}

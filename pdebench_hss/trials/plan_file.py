@@ -1,6 +1,6 @@
 """``plan.json``: the cells that were asked for, and the commands that asked for them.
 
-    {"schema": 2, "commands": [...], "cells": {identity of a cell: {"key": ..., "trial": {...}}}}
+    {"schema": 3, "commands": [...], "cells": {identity of a cell: {"key": ..., "trial": {...}}}}
 
 Read like a record: cells that can't be believed are left out and named, and a plan of a newer schema is never replaced.
 """

@@ -43,7 +43,7 @@ def score_trial(trial: Trial, context: Context, registry: Registry, fitted: Fitt
     started = time.time()
     status, reason = fitted.status, fitted.reason
     scores = _Scores(data=fitted.data, samples=dict(fitted.curve))
-    if status is Status.OK and context.rank == 0:
+    if status is Status.OK and context.peer == 0:
         try:
             _score(trial, context, registry, fitted, scores)
         except Exception as error:

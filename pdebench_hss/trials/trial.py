@@ -15,24 +15,31 @@ from ..training.protocol import PROTOCOL
 
 # Fields for readers. They are spelling, not substance: what they say is in the other fields.
 DESCRIPTIVE = ("model_label", "task_label", "equation", "metric", "training_free")
-# Fields that came later, with the value that stands for what was before them: it changes no key.
-LATER = {"flops_rule": 0, "precision": devices.DEFAULT_PRECISION}
+# Of trials before schema 3: distributions with their versions, which were in their keys. Read, and never made again.
+FORMER = ("model_origin", "task_origin")
+# Fields that came later or are gone, with the value that stands for their absence: it changes no key.
+LATER = {"flops_rule": 0, "precision": devices.DEFAULT_PRECISION, "model_maker": "", **dict.fromkeys(FORMER, "")}
 
 
 @dataclass(frozen=True)
 class Trial:
-    """Everything that can change a result, as plain values, and nothing else (no paths, no order, no timing)."""
+    """Everything that can change a result, and nothing else: no paths, no order, no timing, no release.
+
+    model_maker    the distribution that brings the model, by name; of a ``--plugin`` file its content (`identity`)
+    model_version  as the model declares it
+    data_id        the recipe of the data: who makes them, the version that the task declares, sizes, parameters
+    task_digest    how the task scales, pads and scores fields
+    protocol       of training and evaluation
+    """
 
     model: str
     model_label: str
     model_version: str
-    model_origin: str
     hparams: Mapping[str, Any]
     optimizer: Optimizer
     task: str
     task_label: str
     task_params: Mapping[str, Any]
-    task_origin: str
     data_id: str
     data_seed: int
     scale: str
@@ -48,6 +55,9 @@ class Trial:
     training_free: bool = False
     flops_rule: int = 0  # `counting.RULE` where the budget counts FLOPs, else 0: there it changes no result
     precision: str = devices.DEFAULT_PRECISION
+    model_maker: str = ""
+    model_origin: str = ""
+    task_origin: str = ""
 
     @cached_property
     def key(self) -> str:
@@ -73,7 +83,7 @@ class Trial:
 
     def to_dict(self) -> dict[str, Any]:
         """As it is stored."""
-        plain = {f.name: getattr(self, f.name) for f in fields(self)}
+        plain = {name: getattr(self, name) for name in FIELDS if name not in FORMER or getattr(self, name)}
         return {**plain, "optimizer": asdict(self.optimizer), "budget": str(self.budget)}
 
     @classmethod

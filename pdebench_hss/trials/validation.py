@@ -32,7 +32,7 @@ from .trial import Trial, trial_key
 if TYPE_CHECKING:
     import numpy as np
 
-SCHEMA = 2  # 1 had no hashes
+SCHEMA = 3  # 1 had no hashes; in 1 and 2 the keys of trials held the versions of distributions
 KEY = re.compile(r"[0-9a-f]{24}")
 LARGEST_RECORD = 4 << 20  # bytes; a record has about 2,000
 LARGEST_PLAN = 256 << 20  # bytes; a cell has about 1,000
@@ -173,24 +173,25 @@ def _shown(value: Any) -> str:
 
 TRIAL: dict[str, Check] = {
     **dict.fromkeys(("model", "model_label", "task", "task_label", "scale", "device"), _name),
-    **dict.fromkeys(("model_version", "model_origin", "task_origin", "data_id", "equation", "metric"), _text),
+    **dict.fromkeys(("model_version", "data_id", "equation", "metric"), _text),
     **dict.fromkeys(("hparams", "task_params"), _object),
     **{"budget": _budget, "optimizer": _optimizer},
     **{"n_train": _count, "seed": _whole, "data_seed": _whole},
     **{"params_target": _or_null(_count), "training_free": _yes_or_no},
 }
 TRIAL_MORE: dict[str, Check] = {
-    **dict.fromkeys(("task_digest", "precision"), _text),
+    **dict.fromkeys(("task_digest", "precision", "model_maker", "model_origin", "task_origin"), _text),
     **dict.fromkeys(("protocol", "flops_rule"), _natural),
 }
 HARDWARE = _fields(
     {}, id=_name, cpu=_text, cores=_or_null(_whole), memory_gb=_amount, system=_text, gpus=_list_of(_text)
 )
 SOURCE = _or_null(_fields({}, commit=_text, modified=_yes_or_no))
+PLUGIN = _fields({}, **dict.fromkeys(("distribution", "version", "sha256"), _text))
 PROVENANCE = _fields(
     {},
     **{"started": _moment, "ended": _moment, "versions": _values(_text), "source": SOURCE, "hardware": HARDWARE},
-    **{"device": _text, "threads": _or_null(_whole)},
+    **{"device": _text, "threads": _or_null(_whole), "plugins": _fields({}, model=PLUGIN, task=PLUGIN)},
 )
 DATA = _fields({}, sha256=_name, n_train=_count, n_test=_count, seconds_per_sample=_amount)
 NEEDED: dict[str, Check] = {

@@ -170,7 +170,7 @@ def started_workers(monkeypatch, tmp_path, count: int, **options) -> list[dict[s
     settings = RunConfig(tasks="toy", out=str(tmp_path), **options)
     executor = ProcessExecutor(None, settings)
     executor.prepare([])
-    trials = [SimpleNamespace(key=str(number), to_dict=dict) for number in range(count)]
+    trials = [SimpleNamespace(key=str(number)) for number in range(count)]
     from pdebench_hss.runs.executors import Work
     from pdebench_hss.trials.context import Context
 

@@ -139,7 +139,7 @@ def test_records_of_another_version_leave_the_tables_alone(store):
     write_board(store)
     before = contents(store)
     for path in store.records_dir.glob("*.json"):
-        path.write_text(path.read_text().replace('"schema": 2', '"schema": 99'))
+        path.write_text(path.read_text().replace('"schema": 3', '"schema": 99'))
     with pytest.warns(UserWarning, match="a newer pdebench-hss"), pytest.raises(StoreError, match="left as they are"):
         write_board(store)
     assert contents(store) == before

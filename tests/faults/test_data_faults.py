@@ -371,7 +371,7 @@ def flip(path: Path) -> None:
 @pytest.mark.parametrize("damage", [truncate, flip, garbage])
 def test_a_damaged_part_is_made_again(toys, dataset, ensure, monkeypatch, tmp_path, damage):
     wanted = dataset("toy_slow")
-    reference = generation._reference(wanted, [toys])
+    reference = generation.Reference.to(wanted, [toys])
     parts = wanted.path.with_suffix(".parts")
     for part in generation._parts(wanted):
         generation.make_part(None, reference, part)

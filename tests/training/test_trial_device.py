@@ -20,7 +20,7 @@ from pdebench_hss import ModelSpec
 from pdebench_hss.boards.frames import group_line, leaderboard, results
 from pdebench_hss.contract.budget import Budget
 from pdebench_hss.training import graphs, trial_device
-from pdebench_hss.training.peers import PartnerLost, ProcessGroup, is_lost_partner
+from pdebench_hss.training.peers import PeerLost, ProcessGroup, is_lost_peer
 from pdebench_hss.trials.record import Record
 from pdebench_hss.trials.status import Status
 from pdebench_hss.trials.trial import Trial
@@ -226,12 +226,12 @@ NCCL = "NCCL error in: ProcessGroupNCCL.cpp:3690, "
         (ValueError("gloo: closed by peer"), False),
     ],
 )
-def test_a_lost_partner_is_told_from_other_trouble(monkeypatch, error, lost):
-    assert is_lost_partner(error) == lost
+def test_a_lost_peer_is_told_from_other_trouble(monkeypatch, error, lost):
+    assert is_lost_peer(error) == lost
     group = ProcessGroup.__new__(ProcessGroup)
-    group.rank, group.size = 0, 2
+    group.number, group.size = 0, 2
     monkeypatch.setattr(dist, "destroy_process_group", lambda: None)
-    with pytest.raises(PartnerLost if lost else type(error)) as raised, group.together():
+    with pytest.raises(PeerLost if lost else type(error)) as raised, group.together():
         raise error
     assert str(error).splitlines()[0] in str(raised.value)
 

@@ -22,9 +22,9 @@ def logs(tmp_path, monkeypatch):
 
 def record(status: str = "ok", **more: object) -> Record:
     trial = Trial(
-        model="net", model_label="net[width=4]", model_version="1", model_origin="here 1",
+        model="net", model_label="net[width=4]", model_version="1",
         hparams={"width": 4, "kind": "plain"}, optimizer=Optimizer(4, 0.1, 0.01, 0.0), task="toy", task_label="toy",
-        task_params={}, task_origin="here 1", data_id="d", data_seed=0, scale="smoke", budget=Budget("steps", 20),
+        task_params={}, data_id="d", data_seed=0, scale="smoke", budget=Budget("steps", 20),
         n_train=4, seed=0, device="cpu",
     )  # fmt: skip
     return Record(key="0123456789abcdef", trial=trial, status=Status(status), **more)

@@ -23,7 +23,7 @@ HSS_RECOVERY = TaskSpec(
     linear=True,
     normalization="none",
     params={"rank": 2, "levels": 3, "operator": 0},
-    generate=f"{HERE}.operator:generate",
+    generate=f"{HERE}.random_operator:generate",
     scales={
         "smoke": Scale(grid=(32,), train=48, test=16, recipe=SMOKE),
         "small": Scale(grid=(128,), train=256, test=100, recipe=SMALL),
