@@ -19,7 +19,6 @@ import pandas as pd
 
 from ..base.errors import UsageError
 from ..base.files import replacing
-from ..boards.published import model_titles
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 GREYS = ("0.30", "0.45", "0.55", "0.40", "0.60")
@@ -70,13 +69,14 @@ class Style:
         return 1.6 if self.filled else 1.0
 
 
-def styles(names: Iterable[str], baselines: Iterable[str] = ()) -> dict[str, Style]:
-    """A style for each series. The paper's models look the same in every figure; others take what is left, in order."""
+def styles(names: Iterable[str], baselines: Iterable[str], titles: Mapping[str, str]) -> dict[str, Style]:
+    """A style for each series. The first models in ``titles``, as many as there are colours, look the same in every
+    figure; others take what is left, in order."""
     chosen, grey = list(dict.fromkeys(names)), set(baselines)
     trained = [name for name in chosen if name not in grey]
-    of_paper = {name: slot for slot, name in enumerate(model_titles()) if name in trained}
-    left = (slot for slot in itertools.count() if slot not in of_paper.values())
-    slots = {name: of_paper[name] if name in of_paper else next(left) for name in trained}
+    own = {name: slot for slot, name in enumerate(list(titles)[: len(COLOURS)]) if name in trained}
+    left = (slot for slot in itertools.count() if slot not in own.values())
+    slots = {name: own[name] if name in own else next(left) for name in trained}
     greys = {name: slot for slot, name in enumerate(sorted(set(chosen) & grey))}
     return {name: _grey_style(greys[name]) if name in greys else _style(slots[name]) for name in chosen}
 

@@ -152,12 +152,12 @@ class Run:
         except KeyboardInterrupt:
             for event in executor.stop():
                 self._finish(event.trial, event.value, done)
-            write_board(self.store)
+            write_board(self.store, self.registry)
             raise RunInterrupted(f"stopped. {kept(todo, done)}") from None
         except ExecutorLost as error:
-            write_board(self.store)
+            write_board(self.store, self.registry)
             raise ExecutorLost(f"{error}. {kept(todo, done)}") from error
-        board, paths = write_board(self.store)
+        board, paths = write_board(self.store, self.registry)
         return Outcome(plan, [done[cell.trial.key] for cell in plan.cells], board, paths, self.attempts)
 
     def _check_data(self, plan: Plan) -> None:

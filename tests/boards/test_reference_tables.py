@@ -11,10 +11,10 @@ import pytest
 from board_records import make_record
 from hypothesis import given
 from hypothesis import strategies as st
+from pdebench_hss.boards.published import model_titles, published, published_tables
 
 from pdebench_hss.boards import reference_tables
 from pdebench_hss.boards.frames import leaderboard, results
-from pdebench_hss.boards.published import model_titles, published, published_tables
 from pdebench_hss.boards.reference_tables import paper_style, paper_table, to_latex, to_markdown
 
 ROWS = {

@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from board_of_records import make_record, make_trial, usual_board, write_board
-
 from pdebench_hss.boards.published import published
+
 from pdebench_hss.report.packing import pack
 from pdebench_hss.report.page_data import CURVE_POINTS, QUANTILES, Board, page_data, read_board
 from pdebench_hss.trials.store import Store

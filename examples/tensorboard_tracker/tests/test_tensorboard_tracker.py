@@ -7,7 +7,7 @@ import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from tensorboard_tracker import VARIABLE, pdebench_hss_trial_finished
 
-from pdebench_hss.trials.record import Record
+from pdebench_hss import Record
 
 
 @pytest.fixture

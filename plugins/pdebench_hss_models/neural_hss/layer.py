@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from pdebench_hss.training.counting import counting
+from pdebench_hss import counting
 
 from .activation import leaky_relu
 from .cost import Axis

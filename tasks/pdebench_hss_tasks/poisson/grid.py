@@ -16,7 +16,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from pdebench_hss.contract.task import Scale
+from pdebench_hss import Scale
 
 
 def points(grid: Sequence[int]) -> np.ndarray:
