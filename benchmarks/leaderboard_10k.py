@@ -23,6 +23,7 @@ from tabulate import tabulate
 
 from pdebench_hss.boards import frames
 from pdebench_hss.boards.writing import write_board
+from pdebench_hss.contract.registry import load_registry
 from pdebench_hss.trials.record import Record
 from pdebench_hss.trials.store import Store
 from pdebench_hss.trials.trial import Trial, provenance
@@ -110,13 +111,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Time to build a leaderboard from many records.")
     parser.add_argument("--records", type=int, default=10_000)
     options = parser.parse_args()
+    registry = load_registry()
     with tempfile.TemporaryDirectory(prefix="leaderboard-") as folder:
         store = Store(folder)
         present = fill(store, options.records)
         reading, records = timed(store.current)
         building_results, results = timed(lambda: frames.results(records))
         building_board, board = timed(lambda: frames.leaderboard(results))
-        everything, _ = timed(lambda: write_board(store))
+        everything, _ = timed(lambda: write_board(store, registry))
     assert len(results) == options.records
     total = reading + building_results + building_board
     rows = [
