@@ -26,8 +26,9 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from pdebench_hss_models.neural_hss.layer import HSSLayer, HSSMap, HSSMatrix
+from pdebench_hss_models.neural_hss.layer import HSSLayer, HSSMap
 from pdebench_hss_models.neural_hss.lift import DenseMap
+from pdebench_hss_models.neural_hss.matrix.parameters import HSSMatrix
 from torch import Tensor, nn
 
 from pdebench_hss import load_task

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from pdebench_hss import BenchRequest, BenchResult, hardware_line, memory_of, time_in_turns
 
-from .cost import CPU, Axis, prices, root_entries
+from .apply.cost import CPU, Axis, prices, root_entries
 from .layer import HSSMap
 
 # (points, levels, rank): the paper's rows up to 1024, beyond it leaves of 64 and rank 8.

@@ -11,11 +11,11 @@ import torch
 
 from pdebench_hss import failed, first_line, milliseconds_on, passed, skipped
 
-from . import measured
-from .cost import Axis
+from .apply import measured
+from .apply.cost import Axis
+from .apply.ways import gpu_name, way_taken
 from .layer import HSSLayer, HSSMap
-from .triton_layer import available
-from .ways import gpu_name, way_taken
+from .triton.layer import available
 
 # (grid, levels, rank, terms, batch): nothing is a multiple of anything.
 ODD = [
