@@ -91,7 +91,7 @@ def _grey_style(slot: int) -> Style:
 
 
 def label_of(name: str, titles: Mapping[str, str]) -> str:
-    """``fno[modes=4]`` as people read it: ``FNO (modes=4)``."""
+    """``net[width=4]`` as people read it: ``A Net (width=4)``."""
     base, bracket, options = name.partition("[")
     return titles.get(base, base).replace("--", "–") + (f" ({options.rstrip(']')})" if bracket else "")
 

@@ -86,7 +86,9 @@ def private_imports(root: Path) -> list[str]:
     return [
         f"{found}, which is private"
         for found in imports(root)
-        if found.room != _room_of(found.path, root) and re.search(r"(^|\.)_(?!_)", f"{found.module}.{found.name}")
+        if found.module.split(".")[0] == CORE
+        and found.room != _room_of(found.path, root)
+        and re.search(r"\._(?!_)", f"{found.module}.{found.name}")
     ]
 
 
