@@ -26,14 +26,17 @@ if TYPE_CHECKING:
     from .data.cache import cache_dir
     from .doctor.accelerator import milliseconds_on
     from .doctor.outcome import failed, first_line, passed, skipped, warned
+    from .runs.executors import Executor, TrialEvent
     from .training.counting import counting
     from .training.loop import TrainSet
     from .trials.record import Record
     from .trials.store import Store
+    from .trials.trial import run_trial
 
 __all__ = [
     "BenchRequest",
     "BenchResult",
+    "Executor",
     "ModelSpec",
     "Printed",
     "Recipe",
@@ -47,6 +50,7 @@ __all__ = [
     "TaskInfo",
     "TaskSpec",
     "TrainSet",
+    "TrialEvent",
     "__version__",
     "bench_models",
     "cache_dir",
@@ -65,6 +69,7 @@ __all__ = [
     "read_study",
     "replacing",
     "run",
+    "run_trial",
     "seed_from",
     "skipped",
     "time_in_turns",
@@ -80,6 +85,8 @@ _HOMES = {
     "training.counting": ("counting",),  # whether FLOPs are being counted right now
     "trials.record": ("Record",),  # what trackers are told
     "trials.store": ("Store",),  # the records of a board
+    "runs.executors": ("Executor", "TrialEvent"),  # for an executor
+    "trials.trial": ("run_trial",),
     "base.files": ("replacing",),  # files that are whole or not there
     "base.hashing": ("seed_from",),  # a seed from names
     "base.machine": ("hardware_line",),
