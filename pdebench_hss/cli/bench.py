@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from ..contract.registry import load_reference, load_registry
-from .output import Format, FormatOption, PluginOption, StrictOption, print_rows, warn_broken
+from ..contract.registry import load_reference
+from .output import Format, FormatOption, PluginOption, StrictOption, installed, print_rows
 
 
 def bench(
@@ -33,15 +33,14 @@ def bench(
     pdebench-hss bench models --tasks poisson_2d --models neural_hss,fno,resnet
     pdebench-hss bench layers --explain
     """
-    registry = load_registry(plugin or (), strict=bool(strict))
-    warn_broken(registry)
+    registry = installed(plugin, strict=strict)
     measure = load_reference("bench", name, registry.bench(name))
 
     from ..base.plain_text import visible
-    from ..bench.timing import Request
+    from ..bench.timing import BenchRequest
     from ..runs.config import available_cores
 
-    request = Request(
+    request = BenchRequest(
         registry=registry,
         models=models,
         tasks=tasks,

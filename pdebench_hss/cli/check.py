@@ -10,9 +10,8 @@ from typing import Annotated, Any
 import typer
 
 from ..base.plain_text import visible
-from ..contract.registry import load_registry
 from ..contract.selection import choose_any
-from .output import Format, FormatOption, PluginOption, StrictOption, print_rows, warn_broken
+from .output import Format, FormatOption, PluginOption, StrictOption, installed, print_rows
 
 
 def check(
@@ -30,8 +29,7 @@ def check(
     """
     from ..testing.tasks import task_cases
 
-    registry = load_registry(plugin or (), strict=bool(strict))
-    warn_broken(registry)
+    registry = installed(plugin, strict=strict)
     models, own_tasks = choose_any(names, registry.models, registry.tasks)
     quiet = form is not Format.table
     rows: list[dict[str, Any]] = []

@@ -32,7 +32,7 @@ def draw(table: pd.DataFrame, options: Mapping[str, Any], titles: Mapping[str, s
     everywhere = list(options.get("everywhere", []))
     shared = table["model_name"].isin(everywhere)
     values = list(dict.fromkeys(table.loc[~shared, panel])) if panel else [None]
-    look = _styles(table, line, shared)
+    look = _styles(table, line, shared, titles)
     timing = bool(options.get("timing"))
     figure = new_figure(4.6 * len(values) + 0.6 + (3.0 if timing else 0), 3.6)
     columns = figure.subplots(
@@ -57,11 +57,11 @@ def _line_column(table: pd.DataFrame, options: Mapping[str, Any]) -> str:
     return str(options.get("line", "model_name" if varied else "model"))
 
 
-def _styles(table: pd.DataFrame, line: str, shared: pd.Series) -> dict[str, Style]:
+def _styles(table: pd.DataFrame, line: str, shared: pd.Series, titles: Mapping[str, str]) -> dict[str, Style]:
     """By series name; what stands in every panel, and baselines, are grey."""
     names = _series(table, line, shared)
     grey = names[shared | (table["training_free"] & line.startswith("model"))]
-    return styles(names, grey)
+    return styles(names, grey, titles)
 
 
 def _series(table: pd.DataFrame, line: str, shared: pd.Series) -> pd.Series:

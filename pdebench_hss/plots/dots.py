@@ -2,7 +2,7 @@
 
 Options of the figure in a study:
 
-    values      a list of ``{column, spread, text}``: up to three kinds of marks per row (ours, the paper's, ...)
+    values      a list of ``{column, spread, text}``: up to three kinds of marks per row (ours, printed, ...)
     x_label     what they measure
     floor       values below it are drawn on it, as arrows
 """
@@ -25,7 +25,7 @@ PANELS_ACROSS = 4
 
 def draw(table: pd.DataFrame, options: Mapping[str, Any], titles: Mapping[str, str]) -> Any:
     tasks, models = list(dict.fromkeys(table["task"])), list(dict.fromkeys(table["model"]))
-    look = styles(models, table.loc[table["training_free"], "model"])
+    look = styles(models, table.loc[table["training_free"], "model"], titles)
     across = min(PANELS_ACROSS, len(tasks))
     down = -(-len(tasks) // across)
     figure = new_figure(2.0 + 2.0 * across, 0.5 + down * (0.75 + 0.19 * len(models)))

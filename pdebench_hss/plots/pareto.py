@@ -37,7 +37,7 @@ def draw(board: pd.DataFrame, cost: str, titles: Mapping[str, str]) -> Any:
     if points.empty:
         raise UsageError(f"no row of the board has both an error and {cost}, so there is nothing to draw")
     models = list(dict.fromkeys(board["model"]))
-    look = styles(models, board.loc[board["training_free"].astype(bool), "model"])
+    look = styles(models, board.loc[board["training_free"].astype(bool), "model"], titles)
     groups = [group for _, group in points.groupby(GROUP, sort=False, dropna=False)]
     across = min(PANELS_ACROSS, len(groups))
     down = -(-len(groups) // across)

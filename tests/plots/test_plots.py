@@ -21,6 +21,7 @@ from scipy.optimize import isotonic_regression, nnls
 from pdebench_hss.base.errors import UsageError
 from pdebench_hss.boards.frames import LEADERBOARD_COLUMNS
 from pdebench_hss.boards.ranking import average_ranks
+from pdebench_hss.contract.registry import load_registry
 from pdebench_hss.contract.study import make_study
 from pdebench_hss.plots import critical_difference, curves, dots, draw_board, draw_study, heatmaps, pareto
 from pdebench_hss.plots.style import SETTINGS, add_notes, failures, label_of, log_ticks, spread, styles
@@ -112,15 +113,16 @@ def test_names_at_the_ends_of_lines_never_overlap_even_where_all_lines_end_alike
 
 
 def test_series_differ_without_colour():
-    look = styles([f"net{i}" for i in range(8)] + [f"base{i}" for i in range(5)], [f"base{i}" for i in range(5)])
+    look = styles([f"net{i}" for i in range(8)] + [f"base{i}" for i in range(5)], [f"base{i}" for i in range(5)], {})
     in_grey = [(style.marker, str(style.line), style.filled) for style in look.values()]
     assert len(set(in_grey)) == len(in_grey)
     assert all(not look[f"base{i}"].filled for i in range(5))
 
 
-def test_a_model_of_the_paper_looks_the_same_in_every_figure():
-    one = styles(["resnet", "mine", "neural_hss", "mean"], ["mean"])
-    other = styles(["neural_hss", "fno", "mean", "resnet"], ["mean"])
+def test_a_model_of_a_printed_table_looks_the_same_in_every_figure():
+    titles = load_registry().titles()
+    one = styles(["resnet", "mine", "neural_hss", "mean"], ["mean"], titles)
+    other = styles(["neural_hss", "fno", "mean", "resnet"], ["mean"], titles)
     assert all(one[name] == other[name] for name in ("resnet", "neural_hss", "mean"))
     assert len(set(one.values())) == 4
 
