@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from .base.machine import hardware_line
     from .bench.models import bench_models
     from .bench.timing import BenchRequest, BenchResult, memory_of, time_in_turns
+    from .contract.budget import Budget
+    from .contract.optimizer import Optimizer
     from .contract.reference_table import Printed, ReferenceRow, ReferenceTable
     from .contract.study import Study, Sweep, make_study, read_study
     from .data.cache import cache_dir
@@ -38,8 +40,10 @@ if TYPE_CHECKING:
 __all__ = [
     "BenchRequest",
     "BenchResult",
+    "Budget",
     "Executor",
     "ModelSpec",
+    "Optimizer",
     "Printed",
     "Recipe",
     "Record",
@@ -87,6 +91,8 @@ __all__ = [
 _HOMES = {
     "api": ("compare", "leaderboard", "load_task", "run"),
     "contract.study": ("Study", "Sweep", "make_study", "read_study"),  # what a study is
+    "contract.budget": ("Budget",),
+    "contract.optimizer": ("Optimizer",),
     "contract.reference_table": ("Printed", "ReferenceRow", "ReferenceTable"),  # a printed table beside ours
     "training.loop": ("TrainSet",),  # what a model's fit(train) is given
     "training.counting": ("counting",),  # whether FLOPs are being counted right now

@@ -22,8 +22,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from pdebench_hss import TaskInfo
-from pdebench_hss.training.counting import counting
+from pdebench_hss import TaskInfo, counting
 
 from .truncated import fourier_layer
 from .ways import COUNTED, check_way, way_taken
