@@ -10,10 +10,10 @@ from typing import ClassVar
 import pytest
 import torch
 import torch.distributed as dist
+from board_records import TRIAL
 from fake_device import FakeCuda, FakeDevice
 from test_fake_gpu import GPU, SCALE, run_on, train
-from test_planner import TRIAL
-from test_training import make_network
+from test_loop import make_network
 from torch import Tensor, nn
 
 from pdebench_hss import ModelSpec
@@ -33,7 +33,9 @@ CPU = torch.device("cpu")
 
 def test_the_default_precision_is_not_in_a_key_and_another_is():
     """Records of releases that had no other precision are found again."""
-    assert TRIAL.key == "fdc3cfbdeca89fcc07ca9099"
+    origins = {"model_origin": "my-solver 1.0", "task_origin": "my-solver 1.0"}  # as they were in keys then
+    old = dataclasses.replace(TRIAL, hparams={"width": 8}, task_params={"nu": 0.1}, **origins)
+    assert old.key == "fdc3cfbdeca89fcc07ca9099"
     assert dataclasses.replace(TRIAL, precision="float32").key == TRIAL.key
     keys = {dataclasses.replace(TRIAL, device="cuda", precision=p).key for p in ("float32", "tf32", "bf16")}
     assert len(keys) == 3
