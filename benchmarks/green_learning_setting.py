@@ -18,9 +18,10 @@ from neural_hss_init import relative_error, split_train
 
 from pdebench_hss import load_task
 from pdebench_hss.contract.budget import parse_budget
+from pdebench_hss.contract.optimizer import Optimizer
 from pdebench_hss.contract.registry import load_registry
 from pdebench_hss.data.cache import TaskData
-from pdebench_hss.training.loop import Optimizer, fit
+from pdebench_hss.training.loop import fit
 
 # layers, width, targets a step, learning rate
 CANDIDATES = {

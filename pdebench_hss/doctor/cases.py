@@ -14,13 +14,14 @@ import torch
 from torch import nn
 
 from ..contract.model import ModelSpec
+from ..contract.optimizer import Optimizer
 from ..contract.registry import Registry
 from ..contract.task import TaskInfo, TaskSpec
 from ..data import cache
 from ..runs.config import make_config
 from ..runs.plan import Cell, make_plan
-from ..training.loop import Optimizer, TrainSet
 from ..training.normalization import Affine, Normalizer
+from ..training.windows import TrainSet
 from ..trials import warm
 from ..trials.record import Record
 from ..trials.store import Store

@@ -10,7 +10,7 @@ from typing import Any
 
 from ..base.errors import PdebenchError, PluginError, UsageError
 from ..contract.budget import parse_budget
-from ..contract.model import RECIPE_KEYS, ModelSpec
+from ..contract.model import RATES, ModelSpec
 from ..contract.registry import Registered, Registry
 from ..contract.selection import Choice, check_options
 from ..contract.task import TaskInfo, TaskSpec
@@ -140,12 +140,12 @@ def _settings(
 ) -> tuple[dict[str, Any], dict[str, float]]:
     """Hyper-parameters and optimiser of a model on a task, with what was set in brackets."""
     recipe = asdict(info.size.recipe)
-    optimizer = {key: recipe[key] for key in ("batch", *RECIPE_KEYS)}
+    optimizer = {key: recipe[key] for key in ("batch", *RATES)}
     if unsupported:
         return {}, optimizer
     hparams = ask(model, task, lambda: model.spec.hparams_for(info))
     optimizer |= ask(model, task, lambda: model.spec.recipe_for(info))
-    defaults = {**{key: float(optimizer[key]) for key in RECIPE_KEYS}, **hparams}
+    defaults = {**{key: float(optimizer[key]) for key in RATES}, **hparams}
     chosen = check_options(choice.options, defaults, f"model {model.spec.name!r}")
     for key, value in chosen.items():
         (hparams if key in hparams else optimizer)[key] = value

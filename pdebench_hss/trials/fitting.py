@@ -22,15 +22,18 @@ import torch
 from ..base import devices, machine
 from ..base.hashing import seed_from
 from ..contract.budget import parse_budget
+from ..contract.optimizer import Optimizer
 from ..contract.registry import Registry, load_registry
 from ..data import blind
 from ..data import cache as data
 from ..training import loop
 from ..training.evaluation import Predictor, solve_levels, time_prediction
-from ..training.loop import Diverged, Emit, Interrupted, Optimizer, TrainSet
+from ..training.loop import Diverged, Emit, Interrupted
+from ..training.normalization import Normalizer
 from ..training.parameters import count_fitted, count_parameters
 from ..training.peers import ALONE, ProcessGroup, Ranks, refusal
 from ..training.trial_device import TrialDevice
+from ..training.windows import TrainSet, prepare
 from ..workers.exchange import NotPlain
 from .record import DIVERGED, FAILED, OK, OUT_OF_MEMORY
 
@@ -167,9 +170,9 @@ def _fit(
     where: TrialDevice,
     fitted: Fitted,
     emit: Emit,
-) -> loop.Normalizer:
+) -> Normalizer:
     """Let a closed form fit itself in float64, train anything else in float32; returns the normaliser used."""
-    train: TrainSet = loop.prepare(samples, torch.float64 if _is_closed_form(model) else torch.float32)
+    train: TrainSet = prepare(samples, torch.float64 if _is_closed_form(model) else torch.float32)
     if _is_closed_form(model):
         if hasattr(model, "fit"):
             model.fit(train)

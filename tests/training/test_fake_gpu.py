@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 from fake_device import FakeCuda, FakeDevice
-from test_training import NUMBERS, STEPS, make_network, make_train, same_state, train_once
+from test_loop import NUMBERS, STEPS, make_network, make_train, same_state, train_once
 from torch import Tensor, nn
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
