@@ -38,8 +38,9 @@ from pdebench_hss.data import cache, hdf5
 from pdebench_hss.runs.config import RunConfig
 from pdebench_hss.runs.plan import make_plan
 from pdebench_hss.training import windows
+from pdebench_hss.trials.context import Context
+from pdebench_hss.trials.run_trial import run_trial
 from pdebench_hss.trials.store import Store
-from pdebench_hss.trials.trial import Context, run_trial
 
 LIMIT = 0.10
 LAYOUTS = ("contiguous", "chunks", "checksums")

@@ -28,8 +28,9 @@ from typing import Any, NamedTuple
 
 import torch
 from pdebench_hss_models.neural_hss.bench import CASES, ROWS, measure, step_of
-from pdebench_hss_models.neural_hss.factors import Factors
-from pdebench_hss_models.neural_hss.layer import HSSMap, HSSMatrix
+from pdebench_hss_models.neural_hss.layer import HSSMap
+from pdebench_hss_models.neural_hss.matrix.factors import Factors
+from pdebench_hss_models.neural_hss.matrix.parameters import HSSMatrix
 from tabulate import tabulate
 from torch import Tensor, nn
 

@@ -24,6 +24,8 @@ from typing import TYPE_CHECKING, Any
 
 from ..base.hashing import digest
 from ..base.references import call_target, check_reference
+from .budget import Budget
+from .optimizer import Optimizer
 
 if TYPE_CHECKING:
     import numpy as np
@@ -65,8 +67,12 @@ class Recipe:
                 raise ValueError(f"Recipe: {name} must be positive, not {value!r}")
 
     @property
-    def budget(self) -> str:
-        return f"epochs={self.epochs}" if self.epochs is not None else f"steps={self.steps}"
+    def budget(self) -> Budget:
+        return Budget("epochs", self.epochs) if self.epochs is not None else Budget("steps", self.steps or 0)
+
+    @property
+    def optimizer(self) -> Optimizer:
+        return Optimizer(self.batch, self.lr, self.lr_min, self.weight_decay)
 
 
 @dataclass(frozen=True)

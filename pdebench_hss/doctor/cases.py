@@ -23,9 +23,10 @@ from ..runs.plan import Cell, make_plan
 from ..training.normalization import Affine, Normalizer
 from ..training.windows import TrainSet
 from ..trials import warm
+from ..trials.context import Context
 from ..trials.record import Record
+from ..trials.run_trial import run_trial
 from ..trials.store import Store
-from ..trials.trial import Context, run_trial
 
 SCALE = "smoke"
 NUMBERS = Optimizer(batch=8, lr=1e-3, lr_min=1e-4, weight_decay=1e-4)

@@ -33,9 +33,6 @@ from .steps import BatchOrder, Diverged, Minibatches, Samples, WholeSet
 from .trial_device import autocast, kept_random_state, synchronize
 from .windows import TrainSet
 
-# Raise it when a change to this loop, or to evaluation, can change a result: it is part of every trial's key.
-PROTOCOL = 1
-
 CHECKPOINT_SECONDS = 5.0
 CHECKPOINT_SHARE = 0.02  # of a trial's time: a checkpoint that takes long is written less often
 EMIT_SECONDS = 0.25

@@ -14,7 +14,6 @@ from pdebench_hss_models.green_learning.quadrature import cell_sizes
 from pdebench_hss_models.green_learning.rational import Rational, RationalFunction
 
 from pdebench_hss import TaskInfo, load_task
-from pdebench_hss.contract.budget import parse_budget
 from pdebench_hss.contract.optimizer import Optimizer
 from pdebench_hss.training import loop
 from pdebench_hss.training.windows import prepare
@@ -229,7 +228,7 @@ def test_the_2d_setting_of_scale_small_trains(name):
     model = build(data.task)
     numbers = {"lr": recipe.lr, "lr_min": recipe.lr_min, "weight_decay": recipe.weight_decay}
     optimizer = Optimizer(recipe.batch, **{**numbers, **GREEN_LEARNING.recipe_for(data.task)})
-    loop.fit(model, train, parse_budget(recipe.budget), optimizer, seed=0, device=torch.device("cpu"), flops_step=0.0)
+    loop.fit(model, train, recipe.budget, optimizer, seed=0, device=torch.device("cpu"), flops_step=0.0)
     with torch.no_grad():
         wrong = (model.eval()(held.inputs) - held.outputs).norm()
     assert wrong < 0.8 * (held.outputs - train.outputs.mean(dim=0)).norm()

@@ -31,7 +31,7 @@ def pdebench_hss_models() -> list[ModelSpec]:
             supports=fit_supports,
             size_knob="rank",
             training_free=True,
-            version="2",  # with the option symmetric
+            version="3",  # 2: the option symmetric; 3: products add to each other inside, other rounding
             description="One HSS matrix fitted to (input, output) pairs by alternating least squares, from a start "
             "that takes the operator to be self-adjoint, one that does not, or the better one on held-out samples.",
         ),

@@ -14,7 +14,7 @@ from torch import Tensor
 from pdebench_hss.base import machine
 from pdebench_hss.bench.timing import Request, Result, alternate, memory_of
 
-from .cost import CPU, Axis, prices, root_entries
+from .apply.cost import CPU, Axis, prices, root_entries
 from .layer import HSSMap
 
 # (points, levels, rank): the paper's rows up to 1024, beyond it leaves of 64 and rank 8.

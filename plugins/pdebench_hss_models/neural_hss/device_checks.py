@@ -12,11 +12,11 @@ import torch
 from pdebench_hss.doctor import accelerator
 from pdebench_hss.doctor.outcome import fail, first_line, ok, skip
 
-from . import measured
-from .cost import Axis
+from .apply import measured
+from .apply.cost import Axis
+from .apply.ways import gpu_name, way_taken
 from .layer import HSSLayer, HSSMap
-from .triton_layer import available
-from .ways import gpu_name, way_taken
+from .triton.layer import available
 
 # (grid, levels, rank, terms, batch): nothing is a multiple of anything.
 ODD = [

@@ -13,6 +13,7 @@ every r-th point of n points is the same convention with n / r points, so down-s
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -38,8 +39,8 @@ def restrict(fields: np.ndarray, grid: Sequence[int]) -> np.ndarray:
     fine = fields.shape[-len(grid) :]
     if any(n % m for n, m in zip(fine, grid)):
         raise ValueError(f"the grid {tuple(grid)} is not nested in {fine}: each size must divide the finer one")
-    steps = tuple(slice(None, None, n // m) for n, m in zip(fine, grid))
-    return np.ascontiguousarray(fields[(..., *steps)])
+    steps: tuple[Any, ...] = (Ellipsis, *(slice(None, None, n // m) for n, m in zip(fine, grid)))
+    return np.ascontiguousarray(fields[steps])
 
 
 def coarse_shape(size: Scale, level: int) -> tuple[int, ...]:

@@ -13,10 +13,10 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from ..matrix.expand import collapse
+from ..matrix.factors import Factors
 from . import measured
 from .cost import CPU, GPU, Axis, Machine, best_cut
-from .expand import collapse
-from .factors import Factors
 
 WAYS = ("auto", "tree", "collapsed", "dense", "triton")
 COUNTED = "tree"  # Algorithm 1: the arithmetic that a FLOP budget is charged with, whichever way is executed
@@ -68,7 +68,7 @@ def no_triton(axes: Sequence[Axis], device: torch.device, dtype: torch.dtype) ->
     """Why the Triton kernels can't do this map, or None."""
     if any(axis.levels == 0 for axis in axes):
         return "way 'triton' needs trees of at least one level; choose another way or more levels"
-    from .triton_layer import available
+    from ..triton.layer import available
 
     return available(device, dtype)
 
@@ -95,7 +95,7 @@ def warn_once(text: str) -> None:
 
 def through_triton(z: Tensor, trees: Sequence[Factors], points: Sequence[int], slope: Tensor | None) -> Tensor:
     """``(batch, d_1 .. d_m) -> (batch, *points)``, last axis first; the first axis' kernel sums over terms."""
-    from .triton_layer import apply_triton
+    from ..triton.layer import apply_triton
 
     batch, grid = z.shape[0], z.shape[1:]
     z = z.reshape(

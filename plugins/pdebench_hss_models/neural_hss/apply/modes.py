@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from .factors import Factors
+from ..matrix.factors import Factors
 from .steps import DenseStep, Step, TreeStep
 
 

@@ -1,4 +1,4 @@
-"""The telescopic factors of HSS matrices and two ways to use them (Definition 2.1, Algorithm 1).
+"""The telescopic factors of HSS matrices (Definition 2.1).
 
     A = D^(L) + U^(L) A^(L-1) V^(L)^T          D, U, V block diagonal over the nodes of one level,
 
@@ -6,7 +6,7 @@ where A^(L-1) is of the same kind on the parents, down to A^(0) = D^(0), the roo
 one tensor, so that a level is one batched product and nothing loops over nodes.
 
 Any number of matrices can be stacked in front ("terms"): tensors are ``(*terms, nodes, rows, columns)``.
-A further way to apply the same factors is a further function beside `apply_tree` and `to_dense`.
+`sweep` multiplies by them, `expand` multiplies some of them out.
 """
 
 from __future__ import annotations
@@ -63,14 +63,8 @@ class Factors:
         return sum(block.numel() for block in self.blocks)
 
 
-def join_siblings(z: Tensor) -> Tensor:
-    """Coefficients of the nodes of a level, ``(..., 2p, r)``, as vectors of their parents, ``(..., p, 2r)``."""
-    return z.unflatten(-2, (-1, 2)).flatten(-2)
-
-
-def split_siblings(z: Tensor) -> Tensor:
-    """The inverse of `join_siblings`."""
-    return z.unflatten(-1, (2, -1)).flatten(-3, -2)
+def transpose(a: Factors) -> Factors:
+    return Factors(tuple(d.mT for d in a.D), a.V, a.U)
 
 
 def pair_diagonal(blocks: Tensor) -> Tensor:
@@ -78,23 +72,6 @@ def pair_diagonal(blocks: Tensor) -> Tensor:
     left, right = blocks[0::2], blocks[1::2]
     zero = torch.zeros_like(left)
     return torch.cat([torch.cat([left, zero], -1), torch.cat([zero, right], -1)], -2)
-
-
-def apply_tree(factors: Factors, x: Tensor) -> Tensor:
-    """A x along the last axis in O(d r): Algorithm 1, up the tree with V, down with D and U.
-
-    x  (..., *terms, columns)  ->  (..., *terms, rows); a term axis of length 1 is shared by all terms.
-    """
-    nodes = factors.D[0].shape[-3]
-    inputs = [x.unflatten(-1, (nodes, -1))]  # (..., nodes, m)
-    for v in factors.V:
-        compressed = torch.einsum("...nsr,...ns->...nr", v, inputs[-1])
-        inputs.append(join_siblings(compressed))  # (..., nodes / 2, 2r)
-
-    y = torch.einsum("...nij,...nj->...ni", factors.D[-1], inputs[-1])
-    for d, u, z in zip(reversed(factors.D[:-1]), reversed(factors.U), reversed(inputs[:-1])):
-        y = torch.einsum("...nsr,...nr->...ns", u, split_siblings(y)) + torch.einsum("...nij,...nj->...ni", d, z)
-    return y.flatten(-2)
 
 
 def to_dense(factors: Factors) -> Tensor:

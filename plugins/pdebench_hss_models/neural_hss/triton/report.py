@@ -1,4 +1,4 @@
-"""What the compiler makes of the Triton kernels, without a GPU:  python -m pdebench_hss_models.neural_hss.triton_report
+"""What the compiler makes of the Triton kernels, without a GPU:  python -m pdebench_hss_models.neural_hss.triton.report
 
 Every launch of a training step at sizes of the paper is compiled ahead of time for seven architectures with the tools
 inside Triton's package. Counted in the machine code: registers of a thread, shared memory of a program, loads and
@@ -31,8 +31,8 @@ from torch import Tensor
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
-from . import triton_launch as launch
-from .triton_launch import Launch
+from . import launch
+from .launch import Launch
 
 # T4, A100, A40 and RTX 30, L4 and RTX 40, H100, B200, RTX 50: bytes of shared memory that one program may have (CUDA's
 # table of compute capabilities, "maximum amount of shared memory per thread block").

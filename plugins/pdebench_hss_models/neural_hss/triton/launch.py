@@ -1,4 +1,4 @@
-"""How the kernels of `triton_kernels` are launched: tiles, grids and arguments, from shapes alone.
+"""How the kernels of `kernels` are launched: tiles, grids and arguments, from shapes alone.
 
 A `Launch` is a value. `run` executes it; the ahead-of-time report compiles the same one for tensors without memory,
 so that what is inspected is what would run.
@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from . import triton_kernels as kernels
+from . import kernels
 
 MOST_POINTS = 256  # up to here, and up to so many coefficients, one launch does everything
 MOST_COEFFICIENTS = {torch.float32: 64, torch.float64: 32}
@@ -53,7 +53,7 @@ class Launch:
 
 
 def tiles(dtype: torch.dtype, precision: str) -> Tiles:
-    """Tiles that compile with few spills or none (`triton_report` lists them); not tuned for speed on a GPU."""
+    """Tiles that compile with few spills or none (`report` lists them); not tuned for speed on a GPU."""
     if dtype == torch.float64:  # tensor cores on sm_80 and sm_90 alone: as below
         return Tiles(rows=32, points=32, depth=16, warps=8)
     if precision == "ieee":  # no tensor cores: operands live in registers, which twice the threads share out

@@ -13,7 +13,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from .factors import Factors, apply_tree, pair_diagonal, to_dense
+from .factors import Factors, pair_diagonal, to_dense, transpose
+from .sweep import apply_tree
 from .tree import check_tree
 
 __all__ = ["Factors", "add", "apply_tree", "from_dense", "inverse", "multiply", "to_dense", "transpose"]
@@ -62,10 +63,6 @@ def _pad_columns(basis: Tensor, rank: int) -> Tensor:
     """The first ``rank`` columns; zeros where a small block has fewer."""
     missing = rank - basis.shape[-1]
     return basis[..., :rank] if missing <= 0 else torch.nn.functional.pad(basis, (0, missing))
-
-
-def transpose(a: Factors) -> Factors:
-    return Factors(tuple(d.mT for d in a.D), a.V, a.U)
 
 
 def add(a: Factors, b: Factors) -> Factors:

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from .factors import Factors, pair_diagonal, to_dense
+from ..matrix.factors import Factors, pair_diagonal, to_dense
 
 
 def pseudo_inverse(x: Tensor, cutoff: float) -> Tensor:

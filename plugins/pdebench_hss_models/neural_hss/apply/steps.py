@@ -16,8 +16,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from .factors import Factors
-from .sweep import Coefficients, block_gradients, coefficients, product, transpose
+from ..matrix.factors import Factors, transpose
+from ..matrix.sweep import Coefficients, block_gradients, coefficients, product
 
 
 class DenseStep:

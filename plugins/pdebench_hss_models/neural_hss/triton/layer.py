@@ -7,7 +7,7 @@ omega = C^T zeta:
 
     dx = D^T g + V omega      dD = g x^T      dU = g w^T      dV = x omega^T      dC = zeta z^T
 
-leaf by leaf and summed over rows, except dC. The leaves' work is done by the kernels of `triton_kernels`, C by the
+leaf by leaf and summed over rows, except dC. The leaves' work is done by the kernels of `kernels`, C by the
 matrix product of torch. For the backward pass x, z (r / m of x) and, with an activation, y are kept. The pre-activation
 is not: it follows from y if the slope is positive, and otherwise is computed again. That is decided on the GPU, because
 reading the slope would make the host wait.
@@ -25,7 +25,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from . import triton_probe
+from . import probe
 
 PRECISIONS = ("ieee", "tf32x3", "tf32")
 
@@ -43,7 +43,7 @@ def available(device: torch.device, dtype: torch.dtype) -> str | None:
     major, minor = torch.cuda.get_device_capability(device)
     if (major, minor) < (7, 5):
         return f"the Triton kernels are built for compute capability 7.5 and newer, and this GPU has {major}.{minor}"
-    return triton_probe.refusal(device, dtype)
+    return probe.refusal(device, dtype)
 
 
 def apply_triton(
@@ -114,7 +114,7 @@ class CollapsedHSS(torch.autograd.Function):
         ctx: Any, D: Tensor, U: Tensor, C: Tensor, V: Tensor, x: Tensor, bias: Tensor | None, slope: Tensor | None,
         sum_terms: bool, precision: str,
     ) -> Tensor:  # fmt: skip
-        from . import triton_launch as launch
+        from . import launch
 
         y = empty_rows(x, 1 if sum_terms else D.shape[0], D.shape[1] * D.shape[2])
         z = empty_coefficients(x, U)
@@ -131,7 +131,7 @@ class CollapsedHSS(torch.autograd.Function):
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
-        from . import triton_launch as launch
+        from . import launch
 
         D, U, C, V, x, bias, slope, z, y = ctx.saved_tensors
         precision = ctx.precision
@@ -167,7 +167,7 @@ def through_activation(
     gradient: Tensor, precision: str,
 ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
     """Gradients of the pre-activation, the bias and the slope."""
-    from . import triton_launch as launch
+    from . import launch
 
     before = torch.empty_like(y)  # in memory like y, which `empty_rows` made dense
     launch.expand(x, w, D, U, bias, slope, before, precision, only_small_slope=True).run()
@@ -180,7 +180,7 @@ def through_activation(
 
 def correlate(a: Tensor, b: Tensor, weight: Tensor, precision: str) -> Tensor:
     """The gradient of a block-diagonal weight: sum over rows of a b^T, leaf by leaf, in parts that are then added."""
-    from . import triton_launch as launch
+    from . import launch
 
     terms, leaves = weight.shape[:2]
     rows = a.shape[0] * a.shape[1]

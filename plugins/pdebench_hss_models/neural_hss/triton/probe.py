@@ -45,7 +45,7 @@ def _try(device: str, dtype: torch.dtype) -> str | None:
 
 def try_kernels(device: torch.device, dtype: torch.dtype) -> float:
     """The largest difference from torch, forward and backward, for one launch and for several."""
-    from .triton_layer import CollapsedHSS
+    from .layer import CollapsedHSS
 
     worst = 0.0
     for terms in (1, 2):

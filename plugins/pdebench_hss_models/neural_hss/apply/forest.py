@@ -22,9 +22,9 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
-from .factors import Factors
+from ..matrix.factors import Factors, transpose
+from ..matrix.sweep import Coefficients, block_gradients, coefficients, product
 from .modes import add_dense_terms
-from .sweep import Coefficients, block_gradients, coefficients, product, transpose
 
 GROUP_BYTES = 2**28  # of the largest field between two axes, with its terms
 

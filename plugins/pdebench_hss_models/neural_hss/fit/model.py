@@ -28,9 +28,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from .algebra import from_dense
-from .factors import Factors, to_dense
-from .layer import HSSMatrix
+from ..matrix.algebra import from_dense
+from ..matrix.factors import Factors, to_dense
+from ..matrix.parameters import HSSMatrix
 from .refine import join_rows, pseudo_solve, refine
 
 if TYPE_CHECKING:

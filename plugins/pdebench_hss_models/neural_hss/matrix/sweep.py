@@ -29,8 +29,17 @@ class Coefficients(NamedTuple):
     down: list[Tensor]
 
 
-def transpose(a: Factors) -> Factors:
-    return Factors(tuple(d.mT for d in a.D), a.V, a.U)
+def apply_tree(a: Factors, x: Tensor) -> Tensor:
+    """A x along the last axis: ``(.., *terms, columns) -> (.., *terms, rows)``; a term axis of 1 is shared by all.
+
+    The trees of all terms are a forest: their nodes, one tree's after the other's, go through one sweep.
+    """
+    *terms, _, _, size = a.D[0].shape
+    forest = Factors.of([block.flatten(0, -3) for block in a.blocks])
+    rows = x.expand(*x.shape[: x.dim() - 1 - len(terms)], *terms, -1)
+    columns = rows.reshape(-1, len(forest.D[0]), size).permute(1, 2, 0)
+    y = product(forest, coefficients(forest, columns))  # (terms nodes, m, columns)
+    return y.permute(2, 0, 1).reshape(*rows.shape[:-1], a.shape[0])
 
 
 def coefficients(a: Factors, x: Tensor) -> Coefficients:

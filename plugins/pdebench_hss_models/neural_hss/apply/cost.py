@@ -24,7 +24,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
-from .tree import leaf_size
+from ..matrix.tree import leaf_size
 
 LARGEST_ROOT = 2**28  # bytes of dense roots that `auto` may build for one axis
 
@@ -42,7 +42,7 @@ class Machine:
 
 CPU = Machine(start=2e-5, peak=140e9, near=8e9, far=4e9, cache=2**18, half=6)
 GPU = Machine(start=8e-6, peak=15e12, near=1.5e12, far=1.5e12, cache=2**18, half=32, batched=True)
-KERNEL_LAUNCHES = 12  # of a forward and backward pass of `triton_layer`, products with the coupling included
+KERNEL_LAUNCHES = 12  # of a forward and backward pass of `triton.layer`, products with the coupling included
 
 
 @dataclass(frozen=True)
