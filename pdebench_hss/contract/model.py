@@ -26,7 +26,8 @@ from . import traits
 from .task import NAME, TaskInfo
 
 RATES = ("lr", "lr_min", "weight_decay")
-RECIPE_KEYS = (*RATES, "unroll", "detach")
+WINDOW = ("unroll", "detach")  # of rollout tasks
+RECIPE_KEYS = (*RATES, *WINDOW)
 
 
 @dataclass(frozen=True, eq=False)
