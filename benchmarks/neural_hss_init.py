@@ -35,7 +35,8 @@ from pdebench_hss import load_task
 from pdebench_hss.contract.optimizer import Optimizer
 from pdebench_hss.contract.registry import load_registry
 from pdebench_hss.data.cache import TaskData
-from pdebench_hss.training.loop import TrainSet, fit, prepare
+from pdebench_hss.training.loop import fit
+from pdebench_hss.training.windows import TrainSet, prepare
 
 TASKS = (
     "poisson_1d",

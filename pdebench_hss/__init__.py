@@ -29,8 +29,10 @@ if TYPE_CHECKING:
     from .doctor.accelerator import milliseconds_on
     from .doctor.outcome import failed, first_line, passed, skipped, warned
     from .runs.executors import Executor, TrialEvent, TrialFinished, TrialProgress, TrialStarted
+    from .training.allowance import Allowance
     from .training.counting import counting
-    from .training.loop import TrainSet
+    from .training.objective import Batch
+    from .training.windows import TrainSet, prepare
     from .trials.record import Record
     from .trials.run_trial import run_trial
     from .trials.status import Status
@@ -38,6 +40,8 @@ if TYPE_CHECKING:
     from .trials.trial import Trial
 
 __all__ = [
+    "Allowance",
+    "Batch",
     "BenchRequest",
     "BenchResult",
     "Budget",
@@ -77,6 +81,7 @@ __all__ = [
     "memory_of",
     "milliseconds_on",
     "passed",
+    "prepare",
     "read_study",
     "replacing",
     "run",
@@ -94,7 +99,9 @@ _HOMES = {
     "contract.budget": ("Budget",),
     "contract.optimizer": ("Optimizer",),
     "contract.reference_table": ("Printed", "ReferenceRow", "ReferenceTable"),  # a printed table beside ours
-    "training.loop": ("TrainSet",),  # what a model's fit(train) is given
+    "training.windows": ("TrainSet", "prepare"),  # what a model's fit is given, and how it is made of data
+    "training.allowance": ("Allowance",),  # and what it may spend
+    "training.objective": ("Batch",),  # what a model's own loss is given
     "training.counting": ("counting",),  # whether FLOPs are being counted right now
     "trials.record": ("Record",),  # what trackers are told
     "trials.store": ("Store",),  # the records of a board

@@ -51,8 +51,8 @@ def bench_models(request: BenchRequest) -> BenchResult:
     rows: list[dict[str, Any]] = []
     for task_choice in request.registry.choose_tasks(request.tasks or "all"):
         spec = request.registry.task(task_choice.name).spec
-        task = spec.info(request.scale, check_options(task_choice.options, spec.params, f"task {spec.name!r}"))
-        rows += bench_task(request, task)
+        spec, params = spec.with_options(task_choice.options)
+        rows += bench_task(request, spec.info(request.scale, params))
     from ..plots.bars import draw_timings
 
     titles = request.registry.titles()

@@ -59,7 +59,11 @@ def installed(plugins: Sequence[str] | None, *, strict: bool | None = False) -> 
 
 
 def warn_broken(registry: Registry) -> None:
+    for broken in registry.broken:
+        warn(str(broken))
+
+
+def warn(message: str) -> None:
     from ..base.plain_text import visible
 
-    for broken in registry.broken:
-        print(f"warning: {visible(broken)}", file=sys.stderr)
+    print(f"warning: {visible(message)}", file=sys.stderr)

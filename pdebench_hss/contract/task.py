@@ -6,6 +6,8 @@ Shapes, everywhere in the project:
 * rollout task    inputs ``(n, channels, *grid)`` = u(0),  outputs ``(n, steps, channels, *grid)`` = u(dt), u(2 dt), ...
                   A model learns the residual u(t + dt) - u(t) of one step and is scored on whole trajectories
                   that it rolls out from u(0) by itself.
+* with history k  a model sees the k newest frames, newest first: inputs ``(n, k * channels, *grid)``. It is given
+                  u(0), ..., u((k - 1) dt) and scored on the ``steps - k + 1`` frames after them. The data are the same.
 
 This module imports neither torch nor scipy, and numpy only when an array is asked for.
 """
@@ -20,10 +22,12 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from ..base.errors import UsageError
 from ..base.hashing import digest
 from ..base.references import call_target, check_reference
 from .budget import Budget
 from .optimizer import Optimizer
+from .selection import check_options
 
 if TYPE_CHECKING:
     import numpy as np
@@ -42,7 +46,10 @@ EMPTY: Mapping[str, Any] = MappingProxyType({})
 
 @dataclass(frozen=True)
 class Recipe:
-    """How models are trained on a task at one scale: batch, length (epochs or steps) and AdamW's numbers."""
+    """How models are trained on a task at one scale: batch, length (epochs or steps) and AdamW's numbers.
+
+    Rollout tasks may train on ``unroll`` steps at a time, through all of which gradients flow unless ``detach`` is set.
+    """
 
     batch: int
     epochs: int | None = None
@@ -50,11 +57,13 @@ class Recipe:
     lr: float = 1e-3
     lr_min: float = 1e-5
     weight_decay: float = 0.0
+    unroll: int = 1
+    detach: bool = False
 
     def __post_init__(self) -> None:
         if (self.epochs is None) == (self.steps is None):
             raise ValueError("Recipe needs either epochs or steps")
-        for name in ("batch", "epochs", "steps", "lr", "lr_min"):
+        for name in ("batch", "epochs", "steps", "lr", "lr_min", "unroll"):
             value = getattr(self, name)
             if value is not None and not value > 0:
                 raise ValueError(f"Recipe: {name} must be positive, not {value!r}")
@@ -112,6 +121,7 @@ class TaskSpec:
     mask        ``(grid) -> bool array``: the points inside the domain; only those are trained on and scored.
     coords      ``(grid) -> array (dim, *grid)``; default: equispaced on ``domain``, without the right end
                 where periodic.
+    history     how many frames a model of a rollout task sees; ``task[history=4]`` sets it for any of them.
     evolves     the first ``out_channels`` input channels are the same fields as the outputs at another time, so
                 that "nothing changes" is a meaningful guess. Always true of rollout tasks.
     read        ``(directory, size, **params) -> {"train": (inputs, outputs), "test": (...)}`` from public files.
@@ -134,6 +144,7 @@ class TaskSpec:
     periodic: bool = False
     boundary: str = ""
     rollout: bool = False
+    history: int = 1
     evolves: bool = False
     domain: tuple[tuple[float, float], ...] = ()
     params: Mapping[str, Any] = field(default_factory=dict)
@@ -176,6 +187,8 @@ class TaskSpec:
             raise ValueError(f"{who}: dim, in_channels and out_channels must be at least 1")
         if self.rollout and self.in_channels != self.out_channels:
             raise ValueError(f"{who}: a rollout task feeds its output back, so channels must agree")
+        if self.history < 1 or (self.history > 1 and not self.rollout):
+            raise ValueError(f"{who}: history={self.history}: at least 1, and more for rollout tasks only")
         if len(self.domain) != self.dim:
             raise ValueError(f"{who}: domain has {len(self.domain)} axes, dim is {self.dim}")
         if not self.scales:
@@ -192,10 +205,26 @@ class TaskSpec:
 
     def digest(self) -> str:
         """A hash of what, besides the data, can change a result: how fields are scaled, padded and scored."""
-        return digest({name: describe(_without_module(getattr(self, name))) for name in DECISIVE})[:12]
+        later = {"history": self.history} if self.history > 1 else {}  # came later: tasks without it keep their hash
+        decisive = {name: describe(_without_module(getattr(self, name))) for name in DECISIVE}
+        return digest({**decisive, **later})[:12]
+
+    def with_options(self, options: Mapping[str, Any]) -> tuple[TaskSpec, dict[str, Any]]:
+        """This task with what was set in brackets: with that history, and the parameters of its data that were set."""
+        known = {"history": self.history, **self.params} if self.rollout else self.params
+        chosen = check_options(options, known, f"task {self.name!r}")
+        history = self.history if "history" in self.params else chosen.pop("history", self.history)
+        if history < 1:
+            raise UsageError(f"task {self.name!r}: history must be at least 1, not {history}")
+        return (self if history == self.history else dataclasses.replace(self, history=history)), chosen
 
     def info(self, scale: str, params: Mapping[str, Any] = EMPTY) -> TaskInfo:
         """What a model is told when it is built for this task at this scale."""
+        if self.history > (longest := self.scales[scale].steps):
+            raise UsageError(
+                f"task {self.name!r}: history={self.history}, but a trajectory at scale {scale} has {longest + 1} "
+                f"frames, and one is left to predict: at most history={longest}"
+            )
         return TaskInfo(spec=self, scale=scale, params={**self.params, **params})
 
 
@@ -215,9 +244,16 @@ class TaskInfo:
     def dim(self) -> int:
         return self.spec.dim
 
-    @property
+    @cached_property
     def size(self) -> Scale:
-        return self.spec.scales[self.scale]
+        """With history, trajectories are as long as what is left to predict."""
+        size = self.spec.scales[self.scale]
+        return size if self.history == 1 else dataclasses.replace(size, steps=size.steps - self.history + 1)
+
+    @property
+    def history(self) -> int:
+        """Frames that a model sees, newest first; 1 for steady tasks."""
+        return self.spec.history
 
     @property
     def grid(self) -> tuple[int, ...]:
@@ -225,7 +261,7 @@ class TaskInfo:
 
     @property
     def in_channels(self) -> int:
-        return self.spec.in_channels
+        return self.spec.in_channels * self.history
 
     @property
     def out_channels(self) -> int:
@@ -285,12 +321,25 @@ class TaskInfo:
         return self.spec.coarse_levels if self.spec.coarse is not None else 0
 
     def coarse(self, inputs: np.ndarray, level: int) -> np.ndarray:
-        """Solve by the task's classical solver at a coarser level; physical units in and out."""
+        """Solve by the task's classical solver at a coarser level; physical units in and out. Of several frames it
+        starts from the newest."""
         if self.spec.coarse is None:
             raise ValueError(f"task {self.name!r} has no coarse solver")
         if not 0 <= level <= self.spec.coarse_levels:
             raise ValueError(f"task {self.name!r}: level {level} is outside 0..{self.spec.coarse_levels}")
-        return call_target(self.spec.coarse)(inputs, level, self.size, **self.params)
+        start = inputs if self.history == 1 else inputs[:, : self.out_channels]
+        return call_target(self.spec.coarse)(start, level, self.size, **self.params)
+
+
+def check_unroll(unroll: int, task: TaskInfo, who: str) -> None:
+    """Whether windows of so many steps fit in a task's trajectories."""
+    if unroll < 1:
+        raise UsageError(f"{who}: unroll must be at least 1, not {unroll}")
+    if unroll > 1 and not task.rollout:
+        raise UsageError(f"{who}: unroll={unroll} is for rollout tasks, and {task.name!r} is steady")
+    if unroll > task.size.steps:
+        seen = f" after the {task.history} frames that a model sees" if task.history > 1 else ""
+        raise UsageError(f"{who}: unroll={unroll}, but a trajectory of {task.name!r} has {task.size.steps} steps{seen}")
 
 
 def describe(value: Any) -> Any:

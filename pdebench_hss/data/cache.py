@@ -44,14 +44,28 @@ def verify(path: Path) -> hdf5.Header:
         return hdf5.verify(path)
 
 
+def peek(path: Path) -> hdf5.Header:
+    """The header alone, without a look at the content: what is read later is compared with its checksums then."""
+    with _naming(path):
+        return hdf5.read_header(path)
+
+
 def read_split(dataset: Dataset, path: Path, split: str, count: int | None = None) -> Split:
     """One split as the task sees it."""
     with _naming(path):
         arrays = hdf5.read_split(path, split, count)
     if dataset.spec.view is not None:
         arrays = call_target(dataset.spec.view)(*arrays)
+    if dataset.spec.history > 1:
+        arrays = with_history(*arrays, dataset.spec.history)
     check_shapes(dataset.spec.info(dataset.scale, dataset.params), *arrays)
     return Split(*arrays)
+
+
+def with_history(inputs: np.ndarray, outputs: np.ndarray, frames: int) -> tuple[np.ndarray, np.ndarray]:
+    """u(0) and the frames after it -> the first ``frames`` of them as channels, newest first, and the rest."""
+    known = [inputs, *outputs[:, : frames - 1].swapaxes(0, 1)]  # each (n, channels, *grid)
+    return np.concatenate(known[::-1], axis=1), outputs[:, frames - 1 :]
 
 
 def read_inputs(dataset: Dataset, path: Path, split: str) -> np.ndarray:

@@ -20,8 +20,8 @@ from ..contract.task import TaskInfo, TaskSpec
 from ..data import cache
 from ..runs.config import make_config
 from ..runs.plan import Cell, make_plan
-from ..training.loop import TrainSet
 from ..training.normalization import Affine, Normalizer
+from ..training.windows import TrainSet
 from ..trials import warm
 from ..trials.context import Context
 from ..trials.record import Record

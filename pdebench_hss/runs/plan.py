@@ -9,13 +9,15 @@ from enum import Enum
 from typing import Any
 
 from ..base.errors import PdebenchError, PluginError, UsageError
+from ..contract import traits
 from ..contract.identity import maker_of
-from ..contract.model import RECIPE_KEYS, ModelSpec
+from ..contract.model import RATES, WINDOW, ModelSpec
 from ..contract.optimizer import Optimizer
 from ..contract.registry import Registered, Registry
 from ..contract.selection import Choice, check_options
-from ..contract.task import TaskInfo, TaskSpec
+from ..contract.task import TaskInfo, TaskSpec, check_unroll
 from ..data.cache import Dataset, find_source
+from ..data.holdout import held_out_count
 from ..data.sources import HashProgress, Source
 from ..training import counting
 from ..trials.record import Record, missing
@@ -87,38 +89,43 @@ def make_plan(
         dataset = _dataset(config, registry.task(task_choice.name), task_choice, source)
         for model_choice in models:
             model = registry.model(model_choice.name)
-            for trial, unsupported in _trials(config, dataset, model, model_choice):
+            for trial, unsupported in _trials(config, registry, dataset, model, model_choice):
                 cells.setdefault(trial.key, _cell(trial, dataset, unsupported, store, config.force))
     return Plan(list(cells.values()), config.n_jobs, _history(store))
 
 
 def _dataset(config: RunConfig, task: Registered[TaskSpec], choice: Choice, source: Source | None) -> Dataset:
     """The data of a task as it was asked for."""
-    spec = task.spec
+    spec, chosen = task.spec.with_options(choice.options)
     if config.scale not in spec.scales:
         raise UsageError(f"task {spec.name!r} has no scale {config.scale!r}; it has {', '.join(spec.scales)}")
     size = spec.scales[config.scale]
     if (config.train_size or 0) > size.train:
         limit = f"scale {config.scale} of task {spec.name!r} has {size.train}"
         raise UsageError(f"--train-size {config.train_size}: {limit}")
-    chosen = check_options(choice.options, spec.params, f"task {spec.name!r}")
-    return Dataset(task, config.scale, {**spec.params, **chosen}, config.data_seed, source)
+    return Dataset(replace(task, spec=spec), config.scale, {**spec.params, **chosen}, config.data_seed, source)
 
 
 def _trials(
-    config: RunConfig, dataset: Dataset, model: Registered[ModelSpec], model_choice: Choice
+    config: RunConfig, registry: Registry, dataset: Dataset, model: Registered[ModelSpec], model_choice: Choice
 ) -> Iterable[tuple[Trial, str | None]]:
     """The trials of one model on one task, one per seed; and why it can't do them, if it can't."""
     spec, params = dataset.spec, dataset.params
     info = spec.info(config.scale, params)
+    n_train = config.train_size or info.size.train
+    val = held_out_count(config.val, n_train, spec.cases, spec.name) if config.val is not None else 0
     unsupported = ask(model, spec, lambda: model.spec.unsupported(info))
-    hparams, optimizer = _settings(model, spec, info, model_choice, bool(unsupported))
+    hparams, optimizer, window = _settings(model, spec, info, model_choice, bool(unsupported))
     if config.params_target and not unsupported:
         from ..training.parameters import match_parameters
 
         target = config.params_target
         hparams = ask(model, spec, lambda: match_parameters(model.spec, info, hparams, target))
     budget = config.parsed_budget or info.size.recipe.budget
+    changed = {key: value for key, value in params.items() if value != spec.params[key]}
+    if spec.history != registry.task(spec.name).spec.history:
+        changed["history"] = spec.history
+    training = "" if unsupported else _training(model, info, hparams)
     for seed in config.seed_list:
         trial = Trial(
             model=model.spec.name,
@@ -128,13 +135,13 @@ def _trials(
             hparams=hparams,
             optimizer=optimizer,
             task=spec.name,
-            task_label=Choice(spec.name, {k: v for k, v in params.items() if v != spec.params[k]}).label,
+            task_label=Choice(spec.name, changed).label,
             task_params=params,
             data_id=dataset.id,
             data_seed=config.data_seed,
             scale=config.scale,
             budget=budget,
-            n_train=config.train_size or info.size.train,
+            n_train=n_train - val,
             seed=seed,
             device=config.resolved_device.kind,  # which of several GPUs does not change what is asked for
             precision=config.precision,
@@ -144,23 +151,43 @@ def _trials(
             metric=spec.metric,
             training_free=model.spec.training_free,
             flops_rule=counting.RULE if budget.kind == "flops" else 0,
+            training=training,
+            history=spec.history,
+            val=val,
+            **window,
         )
         yield trial, unsupported
 
 
 def _settings(
     model: Registered[ModelSpec], task: TaskSpec, info: TaskInfo, choice: Choice, unsupported: bool
-) -> tuple[dict[str, Any], Optimizer]:
-    """Hyper-parameters and optimiser of a model on a task, with what was set in brackets."""
-    optimizer = info.size.recipe.optimizer
+) -> tuple[dict[str, Any], Optimizer, dict[str, Any]]:
+    """Hyper-parameters, optimiser and window (unroll, detach) of a model on a task, with what was set in brackets."""
+    recipe = info.size.recipe
     if unsupported:
-        return {}, optimizer
+        return {}, recipe.optimizer, {}
     hparams = ask(model, task, lambda: model.spec.hparams_for(info))
-    optimizer = replace(optimizer, **ask(model, task, lambda: model.spec.recipe_for(info)))
-    defaults = {**{key: float(getattr(optimizer, key)) for key in RECIPE_KEYS}, **hparams}
-    chosen = check_options(choice.options, defaults, f"model {model.spec.name!r}")
-    rates = {key: value for key, value in chosen.items() if key not in hparams}
-    return hparams | {key: value for key, value in chosen.items() if key in hparams}, replace(optimizer, **rates)
+    own = ask(model, task, lambda: model.spec.recipe_for(info))
+    settings = {key: own.get(key, getattr(recipe, key)) for key in (*RATES, *WINDOW)}
+    known = {**settings, **{key: float(settings[key]) for key in RATES}, **hparams}
+    chosen = check_options(choice.options, known, f"model {model.spec.name!r}")
+    hparams |= {key: value for key, value in chosen.items() if key in hparams}
+    settings |= {key: value for key, value in chosen.items() if key not in hparams}
+    check_unroll(settings["unroll"], info, f"model {model.spec.name!r}")
+    window = {key: settings[key] for key in WINDOW} if settings["unroll"] > 1 else {}  # else there is none
+    return hparams, replace(recipe.optimizer, **{key: settings[key] for key in RATES}), window
+
+
+def _training(model: Registered[ModelSpec], info: TaskInfo, hparams: Mapping[str, Any]) -> str:
+    """What is the model's own of its training. A function that builds it is called, on no device, to see what comes."""
+    if model.spec.training_free:
+        return ""
+    kind = model.spec.model_class()
+    if kind is None:
+        from ..training.parameters import kind_on_meta
+
+        kind = kind_on_meta(model.spec, info, hparams)
+    return traits.training_of(kind) if kind is not None else ""
 
 
 def ask(model: Registered[ModelSpec], task: TaskSpec, question: Any) -> Any:
@@ -221,5 +248,10 @@ def expected_seconds(cell: Cell, history: History) -> float | None:
         return (budget.amount if per_step else 0.0) + rest
     if budget.kind == "flops":
         return None
-    pairs = trial.n_train * cell.dataset.size.steps
-    return per_step * (budget.steps(pairs, trial.optimizer.batch, 0.0) or 0) + rest
+    return per_step * (budget.steps(pairs(cell), trial.optimizer.batch, 0.0) or 0) + rest
+
+
+def pairs(cell: Cell) -> int:
+    """Training pairs, or windows, that a trial's samples make; of a steady task as many as samples."""
+    trial = cell.trial
+    return trial.n_train * (cell.dataset.size.steps - trial.history - trial.unroll + 2)

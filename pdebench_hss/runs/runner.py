@@ -20,6 +20,7 @@ from ..base.files import check_writable
 from ..boards.writing import write_board
 from ..contract.registry import Registry, load_reference, load_registry
 from ..contract.resources import Resources, needs
+from ..contract.traits import misnamed
 from ..data import cache
 from ..data.hdf5 import Header
 from ..trials.context import Context
@@ -121,6 +122,7 @@ class Run:
         self.store.prepare()
         for line in self.store.set_aside():
             self.reporter.warn(line)
+        self._warn_misnamed(plan)
         for cell in plan.having(Action.KEEP):
             self.reporter.warn(f"{cell.trial.model_label} on {cell.trial.task_label} is not run: {cell.reason}")
         self.store.add_to_plan((cell.trial for cell in plan.cells), self.config.command)
@@ -128,6 +130,13 @@ class Run:
             if cell.record is not None:
                 kept = self.store.put(cell.record) if cell.action is Action.SKIP else None
                 self._done[cell.trial.key] = kept or cell.record
+
+    def _warn_misnamed(self, plan: Plan) -> None:
+        """What looks like part of the contract and is not is not passed over in silence."""
+        for name in dict.fromkeys(cell.trial.model for cell in plan.todo):
+            model = self.registry.model(name).spec.model_class()
+            for line in misnamed(model) if model is not None else ():
+                self.reporter.warn(f"model {name!r}: {line}")
 
     # --- data --------------------------------------------------------------------------------------------------------
 

@@ -28,18 +28,24 @@ from torch import Tensor, nn
 
 from ..base.errors import ContractError, UsageError
 from ..base.references import call_target
+from ..contract import traits
+from ..contract.budget import Budget
 from ..contract.model import ModelSpec
 from ..contract.registry import Registry, load_registry
 from ..contract.task import TaskInfo, TaskSpec
 from ..data import cache
-from ..training import loop
+from ..training.allowance import Allowance
 from ..training.evaluation import Predictor
+from ..training.objective import Objective, mean_squared_error
+from ..training.optimizers import BETAS, CLIP_NORM, cosine
 from ..training.parameters import count_on_meta, count_parameters
+from ..training.windows import TrainSet, prepare
 from .watching import watch
 
 SCALE = "smoke"
 SEED = 20240229
 OVERFIT_SAMPLES = 4
+FIT_STEPS, FIT_BATCH = 4, 4  # of models that train themselves
 OVERFIT_STEPS = 500
 OVERFIT_LR = 5e-3
 OVERFIT_SHARE = 0.25
@@ -60,6 +66,10 @@ class Case:
     @property
     def name(self) -> str:
         return self.promise.__name__
+
+    def misnamed(self) -> list[str]:
+        """Lines about what looks like part of the contract and is not."""
+        return list(traits.misnamed(Subject(self.model, self.task.info(SCALE)).build()))
 
     def run(self) -> None:
         """Raises `ContractError` if the promise is broken."""
@@ -84,13 +94,25 @@ class Subject:
     def inputs(self, n: int, dtype: torch.dtype = torch.float32) -> Tensor:
         return self.pairs(dtype).inputs[:n].clone()
 
-    def pairs(self, dtype: torch.dtype = torch.float32) -> loop.TrainSet:
-        return loop.prepare(_samples(self.task.spec), dtype)
+    def pairs(self, dtype: torch.dtype = torch.float32) -> TrainSet:
+        return prepare(_samples(self.task.spec), dtype)
 
     @property
     def is_trained(self) -> bool:
-        model = self.build()
-        return not (hasattr(model, "fit") or hasattr(model, "solve"))
+        kind = type(self.build())
+        return not (traits.is_closed_form(kind) or traits.trains_itself(kind))
+
+    def fit(self, model: Any, train: TrainSet) -> None:
+        """As the core lets it: within a small budget, if it takes one."""
+        if traits.trains_itself(type(model)):
+            model.train()
+            model.fit(train, Allowance(Budget("steps", FIT_STEPS), len(train), FIT_BATCH, 0.0))
+        elif hasattr(model, "fit"):
+            model.fit(train)
+
+    @property
+    def fit_dtype(self) -> torch.dtype:
+        return torch.float32 if traits.trains_itself(type(self.build())) else torch.float64
 
 
 @lru_cache(maxsize=64)
@@ -161,12 +183,13 @@ def _uses(subject: Subject) -> Iterator[tuple[str, Callable[[], Any], list[Any]]
     model = subject.build()
     if subject.is_trained:
         x, y = subject.inputs(4), subject.pairs().outputs[:4]
-        yield "training", lambda: loop.mean_squared_error(None)(model.train()(x), y).backward(), [x]
+        objective = Objective(model, subject.pairs(), torch.device("cpu"))
+        yield "training", lambda: objective.of(model.train())(x, y).backward(), [x]
         yield "prediction", lambda: torch.no_grad()(model.eval())(x), [x]
         return
-    train, inputs = subject.pairs(torch.float64), _samples(subject.task.spec).test.inputs.copy()
+    train, inputs = subject.pairs(subject.fit_dtype), _samples(subject.task.spec).test.inputs.copy()
     if hasattr(model, "fit"):
-        yield "fit", lambda: model.fit(train), [train.inputs, train.outputs]
+        yield "fit", lambda: subject.fit(model, train), [train.inputs, train.outputs]
     if hasattr(model, "solve"):
         yield "solve", lambda: model.solve(inputs), [inputs]
     else:
@@ -198,10 +221,11 @@ def every_parameter_gets_a_gradient(subject: Subject) -> None:
     x, y = subject.pairs().inputs[:4], subject.pairs().outputs[:4]
     noise = torch.randn(x.shape, generator=torch.Generator().manual_seed(SEED))
     silent = set(parameters)
+    objective = Objective(model, subject.pairs(), torch.device("cpu"))
     # Noise as well, because data with a symmetry (mean-free, say) can hide a parameter that matters elsewhere.
     for inputs in (x, noise, x, noise):
         optimizer.zero_grad(set_to_none=True)
-        loop.mean_squared_error(None)(model(inputs), y).backward()
+        objective(inputs, y).backward()
         for name, parameter in parameters.items():
             if parameter.grad is not None and bool((parameter.grad != 0).any()):
                 silent.discard(name)
@@ -301,17 +325,17 @@ def learns_four_samples(subject: Subject) -> None:
     model = subject.build(**(hparams(subject.task, "small") if callable(hparams) else {})).train()
     x, y = (_smooth_fields(subject.task, c) for c in (subject.task.in_channels, subject.task.out_channels))
     mask = None if subject.task.mask is None else torch.as_tensor(subject.task.mask, dtype=x.dtype)
-    loss_of = loop.mean_squared_error(mask)
+    loss_of = mean_squared_error(mask)
     target = OVERFIT_SHARE * loss_of(y.mean(dim=0, keepdim=True).expand_as(y), y).item()
-    optimizer = torch.optim.AdamW(model.parameters(), lr=OVERFIT_LR, betas=loop.BETAS, weight_decay=0.0)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=OVERFIT_LR, betas=BETAS, weight_decay=0.0)
     best = float("inf")
     for step in range(OVERFIT_STEPS):
         for group in optimizer.param_groups:
-            group["lr"] = loop.cosine(step / OVERFIT_STEPS, OVERFIT_LR, OVERFIT_LR / 100)
+            group["lr"] = cosine(step / OVERFIT_STEPS, OVERFIT_LR, OVERFIT_LR / 100)
         optimizer.zero_grad(set_to_none=True)
         loss = loss_of(model(x), y)
         loss.backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), loop.CLIP_NORM)
+        torch.nn.utils.clip_grad_norm_(model.parameters(), CLIP_NORM)
         optimizer.step()
         best = min(best, loss.item())
         if best < target:
@@ -347,9 +371,8 @@ TRAINED = (
 
 
 def _fitted(subject: Subject) -> Predictor:
-    model, train = subject.build(), subject.pairs(torch.float64)
-    if hasattr(model, "fit"):
-        model.fit(train)
+    model, train = subject.build(), subject.pairs(subject.fit_dtype)
+    subject.fit(model, train)
     return Predictor(model, subject.task, train.normalizer, 4, torch.device("cpu"))
 
 

@@ -18,7 +18,11 @@ DESCRIPTIVE = ("model_label", "task_label", "equation", "metric", "training_free
 # Of trials before schema 3: distributions with their versions, which were in their keys. Read, and never made again.
 FORMER = ("model_origin", "task_origin")
 # Fields that came later or are gone, with the value that stands for their absence: it changes no key.
-LATER = {"flops_rule": 0, "precision": devices.DEFAULT_PRECISION, "model_maker": "", **dict.fromkeys(FORMER, "")}
+LATER = {
+    **{"flops_rule": 0, "precision": devices.DEFAULT_PRECISION, "model_maker": "", **dict.fromkeys(FORMER, "")},
+    **{"training": "", "unroll": 1, "detach": False, "history": 1, "val": 0, "judge": "test"},
+}
+JUDGES = ("test", "val")
 
 
 @dataclass(frozen=True)
@@ -58,6 +62,12 @@ class Trial:
     model_maker: str = ""
     model_origin: str = ""
     task_origin: str = ""
+    training: str = ""  # what is the model's own of its training (`traits.training_of`)
+    unroll: int = 1  # steps of a rollout that a window of training has
+    detach: bool = False  # whether gradients stop between them
+    history: int = 1  # frames that a model sees
+    val: int = 0  # training samples held out besides the ``n_train`` that are trained on
+    judge: str = "test"  # ``val``: scored on those alone, and nothing of the test split is read
 
     @cached_property
     def key(self) -> str:
@@ -68,9 +78,12 @@ class Trial:
         """The place in the table this trial fills, in words."""
         size = f" params={self.params_target}" if self.params_target else ""
         data_seed = f" data_seed={self.data_seed}" if self.data_seed else ""
+        where = devices.label(self.device, self.precision)
+        held_out = f" val={self.val}" if self.val else ""
+        judge = f" judge={self.judge}" if self.judge != "test" else ""
         return (
             f"{self.task_label} {self.model_label} {self.scale} {self.budget}{size} "
-            f"n={self.n_train} seed={self.seed}{data_seed} {devices.label(self.device, self.precision)}"
+            f"n={self.n_train} seed={self.seed}{data_seed} {where}{held_out}{judge}"
         )
 
     @property
@@ -78,7 +91,7 @@ class Trial:
         """The place in the tables that this trial fills: there is one result in each."""
         return (
             *(self.task_label, self.model_label, self.scale, self.budget, self.params_target, self.n_train),
-            *(self.seed, self.data_seed, self.device, self.precision),
+            *(self.seed, self.data_seed, self.device, self.precision, self.val, self.judge),
         )
 
     def to_dict(self) -> dict[str, Any]:

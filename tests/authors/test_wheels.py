@@ -19,7 +19,7 @@ import pytest
 from filelock import FileLock
 
 ROOT = Path(__file__).parents[2]
-EXAMPLES = ["unet", "pdebench_files", "tensorboard_tracker", "printed_table"]
+EXAMPLES = ["unet", "pdebench_files", "tensorboard_tracker", "printed_table", "relative_l2", "muon", "two_stage"]
 
 
 @dataclass(frozen=True)

@@ -20,8 +20,10 @@ from pdebench_hss.base.errors import UsageError
 from pdebench_hss.contract.budget import KINDS, Budget, Spent, parse_budget, parse_count
 from pdebench_hss.contract.optimizer import Optimizer
 from pdebench_hss.training import loop
-from pdebench_hss.training.loop import TrainingState, TrainSet, cosine, fit
+from pdebench_hss.training.loop import TrainingState, fit
 from pdebench_hss.training.normalization import Affine, Normalizer
+from pdebench_hss.training.optimizers import cosine
+from pdebench_hss.training.windows import TrainSet
 
 positive = st.floats(min_value=1e-3, max_value=1e18)
 

@@ -16,6 +16,7 @@ from pdebench_hss_models.green_learning.rational import Rational, RationalFuncti
 from pdebench_hss import TaskInfo, load_task
 from pdebench_hss.contract.optimizer import Optimizer
 from pdebench_hss.training import loop
+from pdebench_hss.training.windows import prepare
 
 
 def build(task: TaskInfo, **changes):
@@ -219,7 +220,7 @@ def test_the_2d_setting_of_scale_small_trains(name):
     """Three quarters of the training samples, the rest held out: clearly better than their mean, which a setting with
     8 of 1,024 targets a step was not."""
     data = load_task(name, scale="small")
-    recipe, pairs = data.task.size.recipe, loop.prepare(data, torch.float32)
+    recipe, pairs = data.task.size.recipe, prepare(data, torch.float32)
     train, held = (
         replace(pairs, inputs=pairs.inputs[s], outputs=pairs.outputs[s]) for s in (slice(384), slice(384, None))
     )

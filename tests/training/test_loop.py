@@ -18,17 +18,11 @@ from pdebench_hss.base.errors import Interrupted
 from pdebench_hss.contract.budget import Budget
 from pdebench_hss.contract.optimizer import Optimizer
 from pdebench_hss.training import loop
-from pdebench_hss.training.loop import (
-    CURVE_POINTS,
-    BatchOrder,
-    Curve,
-    Diverged,
-    TrainingState,
-    TrainSet,
-    fit,
-    mean_squared_error,
-)
+from pdebench_hss.training.loop import CURVE_POINTS, Curve, Diverged, TrainingState, fit
 from pdebench_hss.training.normalization import Affine, Normalizer
+from pdebench_hss.training.objective import mean_squared_error
+from pdebench_hss.training.steps import BatchOrder
+from pdebench_hss.training.windows import TrainSet
 
 NUMBERS = Optimizer(batch=4, lr=3e-2, lr_min=1e-4, weight_decay=0.1)
 STEPS = 9  # more than four epochs of seven samples in batches of four
