@@ -25,6 +25,7 @@ from pdebench_hss.boards import frames
 from pdebench_hss.boards.writing import write_board
 from pdebench_hss.contract.budget import Budget
 from pdebench_hss.contract.optimizer import Optimizer
+from pdebench_hss.contract.registry import load_registry
 from pdebench_hss.trials.fitting import provenance
 from pdebench_hss.trials.record import Record
 from pdebench_hss.trials.status import Status
@@ -112,13 +113,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Time to build a leaderboard from many records.")
     parser.add_argument("--records", type=int, default=10_000)
     options = parser.parse_args()
+    registry = load_registry()
     with tempfile.TemporaryDirectory(prefix="leaderboard-") as folder:
         store = Store(folder)
         present = fill(store, options.records)
         reading, records = timed(store.current)
         building_results, results = timed(lambda: frames.results(records))
         building_board, board = timed(lambda: frames.leaderboard(results))
-        everything, _ = timed(lambda: write_board(store))
+        everything, _ = timed(lambda: write_board(store, registry))
     assert len(results) == options.records
     total = reading + building_results + building_board
     rows = [

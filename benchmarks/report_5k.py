@@ -16,6 +16,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+from pdebench_hss_studies.published import published_tables
 
 from pdebench_hss.contract.budget import Budget
 from pdebench_hss.contract.optimizer import Optimizer
@@ -114,7 +115,7 @@ def main() -> None:
 
 def measure(board: Board, browser: bool) -> None:
     start = time.perf_counter()
-    data = page_data([board])
+    data = page_data([board], published_tables())
     shown = gallery(data["summary"]["rows"], make_pictures)
     text = render(data, shown, "5,000 trials")
     what = f"{len(board.records)} trials, {len(shown)} with pictures"

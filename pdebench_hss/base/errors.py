@@ -42,6 +42,6 @@ class Interrupted(Exception):
 
 
 def did_you_mean(wrong: str, known: Iterable[str]) -> str:
-    """`` Did you mean 'fno'?`` or nothing."""
+    """`` Did you mean 'net'?`` or nothing."""
     close = difflib.get_close_matches(wrong, list(known), n=1, cutoff=0.5)
     return f" Did you mean {close[0]!r}?" if close else ""

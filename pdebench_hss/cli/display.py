@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
 import pandas as pd
@@ -18,7 +19,7 @@ from ..base.devices import label
 from ..base.files import human_bytes
 from ..base.plain_text import visible
 from ..boards.frames import DISPLAY_HEADERS, GROUP, display_row, format_error, group_line, title
-from ..boards.published import published_range
+from ..contract.reference_table import ReferenceTable, printed_range
 from ..data.cache import Dataset
 from ..data.hdf5 import Header
 from ..runs.config import RunConfig
@@ -218,14 +219,15 @@ def print_plan(config: RunConfig, plan: Plan) -> None:
         console.print(visible(line), markup=False)
 
 
-def print_outcome(config: RunConfig, outcome: Outcome) -> None:
+def print_outcome(config: RunConfig, outcome: Outcome, references: Sequence[ReferenceTable]) -> None:
     """The tables of what this run was about, and where everything was written."""
     cells = [cell.trial for cell in outcome.plan.cells]
     tasks, budgets = {t.task_label for t in cells}, {str(t.budget) for t in cells}
     board = outcome.board
     mine = board[board["task"].isin(tasks) & board["budget"].isin(budgets) & (board["scale"] == config.scale)]
     print_board(mine)
-    console.print(f"wrote {_written(config.out, outcome.paths)}{_paper_note(outcome.plan)}", markup=False)
+    note = _printed_note(outcome.plan, references)
+    console.print(f"wrote {_written(config.out, outcome.paths)}{note}", markup=False)
 
 
 def _written(folder: str, paths: list[Path]) -> str:
@@ -254,10 +256,10 @@ def print_board(board: pd.DataFrame) -> None:
         console.print(visible(group_line(first)), style="dim", markup=False)
 
 
-def _paper_note(plan: Plan) -> str:
-    """The paper's range, where one task was run and the paper has it."""
+def _printed_note(plan: Plan, references: Sequence[ReferenceTable]) -> str:
+    """The range that is printed, where one task was run and a table has it."""
     specs = {cell.dataset.spec.name: cell.dataset.spec for cell in plan.cells}
-    found = published_range(next(iter(specs))) if len(specs) == 1 else None
+    found = printed_range(references, next(iter(specs))) if len(specs) == 1 else None
     if found is None:
         return ""
     size = next(iter(specs.values())).scales.get("paper")

@@ -29,6 +29,7 @@ from . import hookspecs
 from .guard import Misbehaved, TookTooLong, contained
 from .identity import clash
 from .model import ModelSpec
+from .reference_table import ReferenceTable, printed_titles
 from .selection import Choice, choose
 from .study import Study
 from .task import NAME, TaskSpec
@@ -79,6 +80,7 @@ class Registry:
     executors: dict[str, Registered[str]] = field(default_factory=dict)
     benches: dict[str, Registered[str]] = field(default_factory=dict)
     studies: dict[str, Registered[Study]] = field(default_factory=dict)
+    references: dict[str, Registered[ReferenceTable]] = field(default_factory=dict)
     device_checks: dict[str, Registered[str]] = field(default_factory=dict)
     plugins: list[Origin] = field(default_factory=list)
     broken: list[BrokenPlugin] = field(default_factory=list)
@@ -105,6 +107,20 @@ class Registry:
 
     def study(self, name: str) -> Registered[Study]:
         return _lookup(self.studies, "study", name, "studies")
+
+    def reference_tables(self) -> list[ReferenceTable]:
+        return [found.spec for found in self.references.values()]
+
+    def models_in(self, role: str) -> list[str]:
+        return [name for name, found in self.models.items() if found.spec.role == role]
+
+    def titles(self) -> dict[str, str]:
+        """How models and tasks are written. Models of printed tables come first, so that figures give them the first
+        colours; a model that is installed says itself how it is written."""
+        titles = printed_titles(self.reference_tables())
+        titles |= {name: found.spec.title for name, found in self.models.items()}
+        titles |= {name: found.spec.title for name, found in self.tasks.items()}
+        return titles
 
     def notify_finished(self, record: Any) -> list[BrokenPlugin]:
         """Tell trackers about a record; a tracker that raises is reported, and the others still hear of it."""
@@ -169,13 +185,15 @@ class _Found:
     models: Sequence[ModelSpec] = ()
     tasks: Sequence[TaskSpec] = ()
     studies: Sequence[Study] = ()
+    references: Sequence[ReferenceTable] = ()
     executors: Mapping[str, str] = field(default_factory=dict)
     benches: Mapping[str, str] = field(default_factory=dict)
     device_checks: Mapping[str, str] = field(default_factory=dict)
 
     def named(self) -> Iterator[tuple[str, str, str, Any]]:
         """Table, kind in words, name, spec."""
-        for table, kind in (("models", "model"), ("tasks", "task"), ("studies", "study")):
+        kinds = (("models", "model"), ("tasks", "task"), ("studies", "study"), ("references", "reference table"))
+        for table, kind in kinds:
             yield from ((table, kind, spec.name, spec) for spec in getattr(self, table))
         for table, kind in (("executors", "executor"), ("benches", "bench"), ("device_checks", "device check")):
             yield from ((table, kind, name, reference) for name, reference in getattr(self, table).items())
@@ -215,6 +233,7 @@ def _ask_all(registry: Registry, origin: Origin, plugin: Any, found: _Found) -> 
         "models": partial(_specs, ModelSpec),
         "tasks": partial(_specs, TaskSpec),
         "studies": partial(_specs, Study),
+        "references": partial(_specs, ReferenceTable),
         "executors": _references,
         "benches": _references,
         "device_checks": _references,

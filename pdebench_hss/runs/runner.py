@@ -99,7 +99,7 @@ class Run:
             headers = self._make_data(plan)
             todo = [cell for cell in plan.todo if cell.dataset.id in headers] + self._stale(plan, headers)
             self._run_trials(executor, todo)
-            board, paths = write_board(self.store)
+            board, paths = write_board(self.store, self.registry)
         return Outcome(plan, [self._done[cell.trial.key] for cell in plan.cells], board, paths, self.attempts)
 
     def _executor(self) -> Executor:
@@ -187,10 +187,10 @@ class Run:
         except KeyboardInterrupt:
             for event in executor.stop():
                 self._finish(event.trial, event.record)
-            write_board(self.store)
+            write_board(self.store, self.registry)
             raise RunInterrupted(f"stopped. {self._kept(todo)}") from None
         except ExecutorLost as error:
-            write_board(self.store)
+            write_board(self.store, self.registry)
             raise ExecutorLost(f"{error}. {self._kept(todo)}") from error
 
     def _kept(self, todo: Sequence[Cell]) -> str:

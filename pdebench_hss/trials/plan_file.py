@@ -10,9 +10,10 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from ..base.errors import StoreError
-from ..base.files import BadFile, read_plain, set_aside, write_text
+from ..base.files import BadFile, file_state, read_plain, set_aside, write_text
 from . import validation
 from .trial import Trial
 from .validation import Newer
@@ -32,12 +33,18 @@ Cells = dict[str, Planned]
 class PlanFile:
     def __init__(self, path: Path) -> None:
         self.path = path
+        self._known: tuple[Any, tuple[Cells, list[str], list[str]]] | None = None  # the state of the file, its content
 
     def _read(self) -> tuple[Cells, list[str], list[str]]:
-        content = validation.parse_json(read_plain(self.path, validation.LARGEST_PLAN))
-        found, commands, complaints = validation.check_plan(content)
-        cells = {cell: Planned(entry["key"], Trial.from_dict(entry["trial"])) for cell, entry in found.items()}
-        return cells, commands, complaints
+        """A file that has not changed since is not read again: ten thousand cells take most of a second."""
+        state = file_state(self.path)
+        if state is None or self._known is None or self._known[0] != state:
+            content = validation.parse_json(read_plain(self.path, validation.LARGEST_PLAN))
+            found, commands, complaints = validation.check_plan(content)
+            cells = {cell: Planned(entry["key"], Trial.from_dict(entry["trial"])) for cell, entry in found.items()}
+            self._known = state, (cells, commands, complaints)
+        cells, commands, complaints = self._known[1]
+        return dict(cells), list(commands), list(complaints)
 
     def read(self) -> tuple[Cells, list[str], list[str]]:
         """Cells, commands, and what is wrong with the rest."""

@@ -95,6 +95,8 @@ def test_two_plugins_with_one_name_are_both_named(cli, tmp_path):
         ("from pdebench_hss import hookimpl\n@hookimpl\ndef pdebench_hss_modles(): return []", "unknown hook"),
         ("from pdebench_hss import ModelSpec\nModelSpec(name='Bad Name', title='', build='a:b')", "lower-case"),
         ("from pdebench_hss import ModelSpec\nModelSpec(name='x', title='', build='no_colon')", "module:attribute"),
+        ("from pdebench_hss import ModelSpec\nModelSpec(name='x', title='', build='a:b', role='toy')", "role 'toy'"),
+        ("from pdebench_hss import hookimpl\n@hookimpl\ndef pdebench_hss_references(): return ['table']", "found str"),
     ],
 )
 def test_a_plugin_that_raises_anywhere_is_set_aside(tmp_path, code, words):

@@ -7,11 +7,7 @@ import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from tensorboard_tracker import VARIABLE, pdebench_hss_trial_finished
 
-from pdebench_hss.contract.budget import Budget
-from pdebench_hss.contract.optimizer import Optimizer
-from pdebench_hss.trials.record import Record
-from pdebench_hss.trials.status import Status
-from pdebench_hss.trials.trial import Trial
+from pdebench_hss import Budget, Optimizer, Record, Status, Trial
 
 
 @pytest.fixture

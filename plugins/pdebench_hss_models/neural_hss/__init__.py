@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from pdebench_hss.contract.citations import NEURAL_HSS
-from pdebench_hss.contract.hookspecs import hookimpl
-from pdebench_hss.contract.model import ModelSpec
+from pdebench_hss_studies.citation import NEURAL_HSS
+
+from pdebench_hss import ModelSpec, hookimpl
 
 from .hparams import fit_hparams, fit_supports, hparams, recipe
 

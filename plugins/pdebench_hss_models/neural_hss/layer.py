@@ -14,7 +14,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from pdebench_hss.training.counting import counting
+from pdebench_hss import counting
 
 from .apply.activation import leaky_relu
 from .apply.cost import Axis
