@@ -88,7 +88,7 @@ def count_step_flops(
 ) -> float:
     """Forward and backward of one full batch, leaving neither gradients, buffers nor random state changed.
 
-    Rank 0 counts, so that a step has the FLOPs it has in one process. If a full batch does not fit there, two shares of
+    Peer 0 counts, so that a step has the FLOPs it has in one process. If a full batch does not fit there, two shares of
     it are extrapolated: a part per sample and a part per step.
     """
     if peers.number > 0:

@@ -101,7 +101,8 @@ def test_what_another_run_would_only_repeat_is_cached_and_the_rest_is_tried_agai
     record = make_record(trial, status, "a reason", seconds={"fit": 1.0, "total": 2.0})
     store.put(record)
     cell = only(plan(store))
-    assert cell.action == (Action.CACHED if status in ("ok", "skipped", "diverged") else Action.RETRY)
+    settled = status in ("ok", "skipped", "diverged", "over_budget")
+    assert cell.action == (Action.CACHED if settled else Action.RETRY)
     assert "a reason" in cell.reason
     assert cell.record == record
     assert bool(plan(store).todo) == (status in ("failed", "timeout", "out_of_memory"))
@@ -153,7 +154,7 @@ def test_a_model_may_bring_learning_rates_but_neither_batch_nor_budget(store):
     own = make_model(recipe={"lr": 0.25})
     assert only(plan(store, own, make_task())).trial.optimizer.lr == 0.25
     greedy = make_model(recipe={"batch": 1})
-    with pytest.raises(PluginError, match="recipe may set lr, lr_min, weight_decay, not 'batch'"):
+    with pytest.raises(PluginError, match="recipe may set lr, lr_min, weight_decay, unroll, detach, not 'batch'"):
         plan(store, greedy, make_task())
 
 

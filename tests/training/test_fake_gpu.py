@@ -350,7 +350,9 @@ def test_data_that_do_not_fit_stay_on_the_host_and_batches_are_sent_from_pinned_
 def test_a_batch_is_predicted_with_one_copy_there_and_one_back(cuda, rollout):
     info = make_train().task
     steps = 5 if rollout else 1
-    task = SimpleNamespace(rollout=rollout, size=SimpleNamespace(steps=steps), grid=info.grid)
+    task = SimpleNamespace(
+        rollout=rollout, history=1, out_channels=1, size=SimpleNamespace(steps=steps), grid=info.grid
+    )
     normalizer = Normalizer(Affine(np.array([0.5]), np.array([2.0])), Affine(np.array([-1.0]), np.array([3.0])))
     inputs = np.random.default_rng(0).normal(size=(12, 1, 8)).astype(np.float32)
     expected = Predictor(make_network("plain"), task, normalizer, 4, torch.device("cpu"))(inputs)

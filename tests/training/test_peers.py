@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 import torch
 from board_records import TRIAL
+from test_loop import make_train
+from test_optimizers import WithOptimizer, lbfgs
 from torch import nn
 
 import pdebench_hss as pb
@@ -124,12 +126,24 @@ def test_shares_cover_the_batch_and_their_weights_make_its_mean(size, peers):
 def test_what_depends_on_how_a_batch_is_split_is_refused_and_nothing_is_changed(layer, reason):
     module = nn.Sequential(nn.Conv1d(1, 2, 1), layer)
     before = {name: value.clone() for name, value in module.state_dict().items()}
-    inputs = torch.randn(2, 1, 8)
+    train = make_train()
     random = torch.get_rng_state()
-    found = refusal(module, inputs)
+    found = refusal(module, train, torch.device("cpu"))
     assert found is None if reason is None else reason in found
     assert all(torch.equal(value, before[name]) for name, value in module.state_dict().items())
     assert torch.equal(random, torch.get_rng_state())
+
+
+class LossOfABatch(nn.Conv1d):
+    def loss(self, prediction, target, batch):
+        return (prediction - target).square().sum().sqrt()
+
+
+def test_losses_and_optimisers_of_a_model_that_can_t_be_shared_are_refused():
+    train, cpu = make_train(), torch.device("cpu")
+    assert "not a mean over the samples" in refusal(LossOfABatch(1, 1, 1), train, cpu)
+    assert "a closure" in refusal(WithOptimizer(lbfgs), train, cpu)
+    assert refusal(WithOptimizer(lambda parameters, recipe: torch.optim.SGD(parameters, lr=0.1)), train, cpu) is None
 
 
 def test_the_first_peer_that_ends_badly_by_itself_is_the_reason():

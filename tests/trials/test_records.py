@@ -315,7 +315,7 @@ def test_what_a_killed_writer_left_is_cleared_away(store):
 @pytest.mark.parametrize("kept", ["ok", "diverged", "skipped", "failed"])
 @pytest.mark.parametrize("new", STORED)
 def test_a_record_is_replaced_only_by_one_that_ended_as_well(store, kept, new):
-    worth = {"ok": 2, "diverged": 1, "skipped": 1}
+    worth = {"ok": 2, "diverged": 1, "skipped": 1, "over_budget": 1}
     first, second = make_record(status=kept, reason="first"), make_record(status=new, reason="second")
     store.put(first)
     stays = worth.get(new, 0) < worth.get(kept, 0)
