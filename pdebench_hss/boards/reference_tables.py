@@ -20,7 +20,7 @@ import pandas as pd
 
 from ..base.plain_text import latex, markdown
 from ..contract.reference_table import Printed, ReferenceRow, ReferenceTable
-from ..trials.record import OK
+from ..trials.status import Status
 from .frames import GROUP, group_line, human_count
 
 SETTINGS = ["scale", "budget", "n_train", "metric"]
@@ -57,7 +57,7 @@ def _row(printed: ReferenceRow, group: pd.DataFrame, models: Iterable[str]) -> d
 
 def _numbers(cell: Printed, metric: str, ours: pd.DataFrame) -> dict[str, Any]:
     numbers: dict[str, Any] = {"paper_params": cell.param_count, "paper_test_err": cell.test_err}
-    if len(ours) and ours.iloc[0]["status"] == OK:
+    if len(ours) and ours.iloc[0]["status"] == Status.OK:
         row = ours.iloc[0]
         numbers |= {"params": row["params_real"], "test_err": row["test_err_mean"]}
         if cell.test_err and row["metric"] == metric:
@@ -199,6 +199,6 @@ def _notes(reference: ReferenceTable, table: pd.DataFrame, board: pd.DataFrame) 
     if len(absent):
         notes.append(f"Not run: {', '.join(absent)}.")
     mine = board["task"].isin(table["task"]) & board["model"].isin(list(reference.models))
-    incomplete = board[mine & (board["status"] != OK)]
+    incomplete = board[mine & (board["status"] != Status.OK)]
     notes += [f"{row['task']}, {row['model']}: {row['status']} ({row['reason']})." for _, row in incomplete.iterrows()]
     return notes

@@ -270,4 +270,4 @@ def test_a_trial_in_this_process_is_told_which_gpu(monkeypatch, tmp_path):
     monkeypatch.setattr(inline, "run_trial", lambda trial, context, registry: context.gpu)
     executor = inline.InlineExecutor(None, RunConfig(tasks="toy", device="cuda:1", executor="inline"))
     *_, finished = executor.run([Work(SimpleNamespace(key="k"), Context())])
-    assert finished.value == 1
+    assert finished.record == 1
