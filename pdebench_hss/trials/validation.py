@@ -58,6 +58,10 @@ class Newer(Invalid):
     """A record that a newer version wrote."""
 
 
+class RecordWarning(UserWarning):
+    """A record, or part of a plan, that can't be used."""
+
+
 def trial_key(trial: Mapping[str, Any]) -> str:
     """The key of a trial from its fields as they were stored; fields that later versions add don't change old keys."""
     content = {k: v for k, v in trial.items() if k not in DESCRIPTIVE and LATER.get(k, ...) != v}
