@@ -111,7 +111,8 @@ class Store:
 
     def _warn(self, key: str, error: BadFile) -> None:
         kept = "it is kept, and left out" if isinstance(error, Newer) else "it counts as missing"
-        message = f"record {key}.json in {self.path} can't be used ({error}); {kept}"
+        name = f"{key} of the pack" if key in self.packed.keys() and not self.live.has(key) else f"{key}.json"
+        message = f"record {name} in {self.path} can't be used ({error}); {kept}"
         if isinstance(error, PackDamaged):  # one line, not one for each of its records
             message = f"{self.records_dir}: {error}; records that are not found count as missing"
         warnings.warn(message, RecordWarning, stacklevel=3)
