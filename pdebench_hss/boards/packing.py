@@ -57,10 +57,10 @@ class _Source:
 def pack(store: Store, pictures: bool = True) -> Packed:
     """Pack a board; a packed one with newer live records is packed again with them. The same records give the same
     bytes."""
-    if not store.path.is_dir() or not store.keys():
-        raise UsageError(f"{store.path} holds no records; make some with: pdebench-hss run --out {store.path} ...")
     if isinstance(store.packed.damage, Newer):
         raise StoreError(f"{store.path}: {store.packed.damage}; pack it with that version")
+    if not store.path.is_dir() or not store.keys():
+        raise UsageError(f"{store.path} holds no records; make some with: pdebench-hss run --out {store.path} ...")
     check_writable(store.records_dir, "Nothing was packed.")
     with store.lock():
         before = _size(store)

@@ -238,6 +238,8 @@ class _Lines(Iterator[bytes]):
         except (OSError, zlib.error):
             line, self.fault = b"", "it is not whole"
         self._left -= len(line)
+        if len(line) == LARGEST_LINE:
+            line, self.fault = b"", f"a line has more than {LARGEST_LINE} bytes"
         if self._left < 0:
             line, self.fault = b"", f"it unpacks to more than {LARGEST} bytes"
         if not line:
