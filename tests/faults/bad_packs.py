@@ -17,13 +17,14 @@ def lines_of(path: Path) -> list[dict]:
 
 def write_lines(path: Path, lines: list[dict], sealed: bool) -> None:
     """``sealed`` hashes them again, as a forger would."""
-    texts = [json.dumps(line, separators=(",", ":")) for line in lines]
-    if sealed:
-        bodies = [{name: value for name, value in line.items() if name != "sha256"} for line in lines]
-        whole = b"".join(seal(json.dumps(body, separators=(",", ":"))[1:-1]) for body in bodies)
-    else:
-        whole = "".join(f"{text}\n" for text in texts).encode()
-    path.write_bytes(gzip.compress(whole))
+    path.write_bytes(gzip.compress(b"".join(_text(line, sealed) for line in lines)))
+
+
+def _text(line: dict, sealed: bool) -> bytes:
+    if sealed and isinstance(line, dict):
+        body = {name: value for name, value in line.items() if name != "sha256"}
+        return seal(json.dumps(body, separators=(",", ":"))[1:-1])
+    return json.dumps(line, separators=(",", ":")).encode() + b"\n"
 
 
 def edit_pack(board: Path, change: Callable[[list[dict]], object], sealed: bool = False) -> None:
