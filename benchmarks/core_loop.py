@@ -24,8 +24,9 @@ from tabulate import tabulate
 from torch import nn
 
 from pdebench_hss.contract.budget import Budget
+from pdebench_hss.contract.optimizer import Optimizer
 from pdebench_hss.contract.registry import load_registry
-from pdebench_hss.training.loop import BatchOrder, Optimizer, TrainSet, fit
+from pdebench_hss.training.loop import BatchOrder, TrainSet, fit
 from pdebench_hss.training.normalization import Affine, Normalizer
 
 LIMIT = 0.03

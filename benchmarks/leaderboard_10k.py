@@ -25,9 +25,14 @@ from tabulate import tabulate
 from pdebench_hss.boards import frames
 from pdebench_hss.boards.packing import pack
 from pdebench_hss.boards.writing import write_board
+from pdebench_hss.contract.budget import Budget
+from pdebench_hss.contract.optimizer import Optimizer
+from pdebench_hss.contract.registry import load_registry
+from pdebench_hss.trials.fitting import provenance
 from pdebench_hss.trials.record import Record
+from pdebench_hss.trials.status import Status
 from pdebench_hss.trials.store import Store
-from pdebench_hss.trials.trial import Trial, provenance
+from pdebench_hss.trials.trial import Trial
 
 LIMIT_SECONDS = 5.0
 TASKS, MODELS = 10, 20
@@ -42,17 +47,15 @@ def make_trials(count: int) -> Iterator[Trial]:
             model=f"model_{model}",
             model_label=f"model_{model}",
             model_version="1",
-            model_origin="pdebench-hss 0.1.0",
             hparams={"width": 64, "depth": 4, "modes": 16, "activation": "gelu"},
-            optimizer={"batch": 32, "lr": 1e-3, "lr_min": 1e-5, "weight_decay": 1e-4},
+            optimizer=Optimizer(32, 1e-3, 1e-5, 1e-4),
             task=f"task_{task}",
             task_label=f"task_{task}",
             task_params={},
-            task_origin="pdebench-hss 0.1.0",
             data_id=f"{task:064d}",
             data_seed=0,
             scale="small",
-            budget="steps=300",
+            budget=Budget("steps", 300),
             n_train=192,
             seed=seed,
             device="cpu",
@@ -69,8 +72,8 @@ def make_record(trial: Trial, where_from: dict[str, Any], rng: random.Random) ->
     names = ("test_err", "relative_l2", "trajectory_l2", "rmse", "max_error")
     return Record(
         trial.key,
-        trial.to_dict(),
-        status,
+        trial,
+        Status(status),
         reason="" if status == "ok" else "RuntimeError: something went wrong",
         metrics=dict.fromkeys(names, error) if status == "ok" else {},
         parameters={"real": 166_033, "numel": 166_033, "target": None},
@@ -112,18 +115,19 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Time to build a leaderboard from many records.")
     parser.add_argument("--records", type=int, default=10_000)
     options = parser.parse_args()
+    registry = load_registry()
     with tempfile.TemporaryDirectory(prefix="leaderboard-") as folder:
         store = Store(folder)
         present = fill(store, options.records)
         reading, records = timed(store.current)
         building_results, results = timed(lambda: frames.results(records))
         building_board, board = timed(lambda: frames.leaderboard(results))
-        everything, _ = timed(lambda: write_board(store))
+        everything, _ = timed(lambda: write_board(store, registry))
         start = time.perf_counter()
         packed = pack(store)
         packing = time.perf_counter() - start
         reading_pack, again = timed(lambda: Store(folder).current())
-        everything_packed, _ = timed(lambda: write_board(Store(folder)))
+        everything_packed, _ = timed(lambda: write_board(Store(folder), registry))
     assert len(results) == options.records
     assert again == records
     total = reading + building_results + building_board

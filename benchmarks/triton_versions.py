@@ -22,7 +22,7 @@ CHILD = """
 import json, sys, torch, triton
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
-from pdebench_hss_models.neural_hss import triton_report
+from pdebench_hss_models.neural_hss.triton import report as triton_report
 
 def build(one):
     if tuple(map(int, triton.__version__.split(".")[:2])) >= (3, 3):

@@ -16,7 +16,7 @@ import json
 import shutil
 import warnings
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +28,9 @@ from ..trials.live_records import LiveRecords
 from ..trials.pack_writer import PackWriter, install
 from ..trials.packed_records import INDEX, PICTURES, SAMPLES, PackedRecords
 from ..trials.small_pictures import PICTURE, SmallPictures, shrink
+from ..trials.status import Status
 from ..trials.store import Store, read_from
-from ..trials.validation import OK, Newer, RecordWarning, place
+from ..trials.validation import Newer, RecordWarning
 
 Files = LiveRecords | PackedRecords
 
@@ -95,9 +96,8 @@ def _source(store: Store, key: str) -> _Source | None:
             message = f"record {key} in {store.path} can't be packed ({error}); {stays}"
             warnings.warn(message, RecordWarning, stacklevel=2)
         else:
-            trial = files.content(key)["trial"]
-            has_pictures = record.status == OK and "picture_index" in arrays
-            return _Source(files, place({**trial, "seed": 0}), trial["seed"], has_pictures)
+            has_pictures = record.status is Status.OK and "picture_index" in arrays
+            return _Source(files, replace(record.trial, seed=0).place, record.trial.seed, has_pictures)
     return None
 
 

@@ -20,7 +20,7 @@ from .registry import Registry
 from .task import NAME
 
 if TYPE_CHECKING:
-    from importlib.resources.abc import Traversable
+    from importlib.abc import Traversable
 
 SUFFIX = ".tmpl"
 

@@ -2,10 +2,10 @@
 
 A study is declared in YAML (or by the same keys in Python) and brought in by the hook ``pdebench_hss_studies``:
 
-    name: burgers_beta
-    title: Burgers' equation on its way to the heat equation
-    models: neural_hss,fno,linear
-    tasks: burgers_1d
+    name: wave_beta
+    title: Waves that are damped more and more
+    models: net,other_net,linear
+    tasks: wave_1d
     task_options: {beta: [1.0, 0.01, 0.0001]}
     seeds: 3
     columns: {beta: task.beta}
@@ -97,9 +97,9 @@ class Study:
             raise UsageError(f"study {self.name!r} has no scale {scale!r}; it has {', '.join(self.scales)}")
         return self.scales[scale]
 
-    def columns_of(self, trial: Mapping[str, Any]) -> dict[str, Any]:
+    def columns_of(self, task_params: Mapping[str, Any], hparams: Mapping[str, Any]) -> dict[str, Any]:
         """The study's own columns of one trial; None where the model has no such hyper-parameter."""
-        places = {"task": trial["task_params"], "model": trial["hparams"]}
+        places = {"task": task_params, "model": hparams}
         values = {}
         for column, source in self.columns.items():
             place, _, name = source.partition(".")

@@ -22,6 +22,8 @@ from typing import TYPE_CHECKING, Any
 
 from ..base.hashing import digest
 from ..base.references import call_target, check_reference
+from .budget import Budget
+from .optimizer import Optimizer
 
 if TYPE_CHECKING:
     import numpy as np
@@ -58,8 +60,12 @@ class Recipe:
                 raise ValueError(f"Recipe: {name} must be positive, not {value!r}")
 
     @property
-    def budget(self) -> str:
-        return f"epochs={self.epochs}" if self.epochs is not None else f"steps={self.steps}"
+    def budget(self) -> Budget:
+        return Budget("epochs", self.epochs) if self.epochs is not None else Budget("steps", self.steps or 0)
+
+    @property
+    def optimizer(self) -> Optimizer:
+        return Optimizer(self.batch, self.lr, self.lr_min, self.weight_decay)
 
 
 @dataclass(frozen=True)
@@ -186,7 +192,7 @@ class TaskSpec:
 
     def digest(self) -> str:
         """A hash of what, besides the data, can change a result: how fields are scaled, padded and scored."""
-        return digest({name: describe(getattr(self, name)) for name in DECISIVE})[:12]
+        return digest({name: describe(_without_module(getattr(self, name))) for name in DECISIVE})[:12]
 
     def info(self, scale: str, params: Mapping[str, Any] = EMPTY) -> TaskInfo:
         """What a model is told when it is built for this task at this scale."""
@@ -296,8 +302,13 @@ def describe(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [describe(v) for v in value]
     if callable(value):
-        return f"{value.__module__}:{value.__qualname__}"
+        return value.__qualname__  # not its module: a file may be moved
     return value
+
+
+def _without_module(part: Any) -> Any:
+    """``"package.module:function"`` as the function's name; anything else as it is."""
+    return part.rpartition(":")[2] if isinstance(part, str) else part
 
 
 def _choose(who: str, name: str, value: str, allowed: tuple[str, ...]) -> None:

@@ -137,8 +137,8 @@ def _check_split(task: TaskInfo, split: str, inputs: np.ndarray, outputs: np.nda
 
 def _axes(task: TaskInfo) -> list[np.ndarray]:
     """The coordinates along each axis, taken along the grid's edges."""
-    edges = [tuple(slice(None) if a == axis else 0 for a in range(task.dim)) for axis in range(task.dim)]
-    return [task.coords[(axis, *edge)] for axis, edge in enumerate(edges)]
+    edges = [(axis, *(slice(None) if a == axis else 0 for a in range(task.dim))) for axis in range(task.dim)]
+    return [task.coords[edge] for edge in edges]
 
 
 def _write_frame(file: h5py.File, task: TaskInfo, trajectories: int) -> None:

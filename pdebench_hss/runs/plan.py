@@ -2,27 +2,43 @@
 
 from __future__ import annotations
 
-import itertools
 import statistics
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, replace
+from enum import Enum
 from typing import Any
 
 from ..base.errors import PdebenchError, PluginError, UsageError
-from ..contract.budget import parse_budget
+from ..contract.identity import maker_of
 from ..contract.model import RECIPE_KEYS, ModelSpec
+from ..contract.optimizer import Optimizer
 from ..contract.registry import Registered, Registry
 from ..contract.selection import Choice, check_options
 from ..contract.task import TaskInfo, TaskSpec
 from ..data.cache import Dataset, find_source
 from ..data.sources import HashProgress, Source
 from ..training import counting
-from ..trials.record import SETTLED, SKIPPED, Record, missing
+from ..trials.record import Record, missing
+from ..trials.status import Status
 from ..trials.store import Store
 from ..trials.trial import Trial
 from .config import RunConfig
 
-RUN, RETRY, CACHED, SKIP, KEEP = "run", "retry", "cached", "skip", "keep"
+# Seconds per training step, and seconds besides, of earlier trials by model, task and scale.
+History = Mapping[tuple[str, str, str], tuple[float, float]]
+
+
+class Action(str, Enum):
+    """What is to be done about a trial."""
+
+    RUN = "run"
+    RETRY = "retry"
+    CACHED = "cached"
+    SKIP = "skip"
+    KEEP = "keep"  # a newer version wrote its record
+
+    def __str__(self) -> str:
+        return self.value
 
 
 @dataclass(frozen=True)
@@ -31,7 +47,7 @@ class Cell:
 
     trial: Trial
     dataset: Dataset
-    action: str
+    action: Action
     reason: str = ""
     record: Record | None = None
 
@@ -40,14 +56,14 @@ class Cell:
 class Plan:
     cells: list[Cell]
     jobs: int
-    history: Mapping[str, Any] = field(default_factory=dict)
+    history: History = field(default_factory=dict)
 
-    def having(self, *actions: str) -> list[Cell]:
+    def having(self, *actions: Action) -> list[Cell]:
         return [cell for cell in self.cells if cell.action in actions]
 
     @property
     def todo(self) -> list[Cell]:
-        return self.having(RUN, RETRY)
+        return self.having(Action.RUN, Action.RETRY)
 
     def datasets(self, cells: Iterable[Cell]) -> list[Dataset]:
         """Each dataset once, in the order of first use."""
@@ -66,37 +82,35 @@ def make_plan(
     models = registry.choose_models(config.models)
     tasks = registry.choose_tasks(config.tasks)
     source = find_source(config.data_dir, [registry.task(choice.name).spec for choice in tasks], hashing)
-    device = config.resolved_device.kind  # which of several GPUs does not change what is asked for
-    seeds = config.seed_list
     cells: dict[str, Cell] = {}  # by key: one trial asked for under two labels is one trial
-    for task, model in itertools.product(tasks, models):
-        for trial, dataset, unsupported in _trials(config, registry, task, model, seeds, device, source):
-            cells.setdefault(trial.key, _cell(trial, dataset, unsupported, store, config.force))
+    for task_choice in tasks:
+        dataset = _dataset(config, registry.task(task_choice.name), task_choice, source)
+        for model_choice in models:
+            model = registry.model(model_choice.name)
+            for trial, unsupported in _trials(config, dataset, model, model_choice):
+                cells.setdefault(trial.key, _cell(trial, dataset, unsupported, store, config.force))
     return Plan(list(cells.values()), config.n_jobs, _history(store))
 
 
-def _trials(
-    config: RunConfig,
-    registry: Registry,
-    task_choice: Choice,
-    model_choice: Choice,
-    seeds: list[int],
-    device: str,
-    source: Source | None,
-) -> Iterable[tuple[Trial, Dataset, str | None]]:
-    """The trials of one model on one task, one per seed."""
-    model, task = registry.model(model_choice.name), registry.task(task_choice.name)
+def _dataset(config: RunConfig, task: Registered[TaskSpec], choice: Choice, source: Source | None) -> Dataset:
+    """The data of a task as it was asked for."""
     spec = task.spec
     if config.scale not in spec.scales:
         raise UsageError(f"task {spec.name!r} has no scale {config.scale!r}; it has {', '.join(spec.scales)}")
-    chosen = check_options(task_choice.options, spec.params, f"task {spec.name!r}")
-    params = {**spec.params, **chosen}
+    size = spec.scales[config.scale]
+    if (config.train_size or 0) > size.train:
+        limit = f"scale {config.scale} of task {spec.name!r} has {size.train}"
+        raise UsageError(f"--train-size {config.train_size}: {limit}")
+    chosen = check_options(choice.options, spec.params, f"task {spec.name!r}")
+    return Dataset(task, config.scale, {**spec.params, **chosen}, config.data_seed, source)
+
+
+def _trials(
+    config: RunConfig, dataset: Dataset, model: Registered[ModelSpec], model_choice: Choice
+) -> Iterable[tuple[Trial, str | None]]:
+    """The trials of one model on one task, one per seed; and why it can't do them, if it can't."""
+    spec, params = dataset.spec, dataset.params
     info = spec.info(config.scale, params)
-    n_train = config.train_size or info.size.train
-    if n_train > info.size.train:
-        limit = f"scale {config.scale} of task {spec.name!r} has {info.size.train}"
-        raise UsageError(f"--train-size {n_train}: {limit}")
-    dataset = Dataset(task, config.scale, params, config.data_seed, source)
     unsupported = ask(model, spec, lambda: model.spec.unsupported(info))
     hparams, optimizer = _settings(model, spec, info, model_choice, bool(unsupported))
     if config.params_target and not unsupported:
@@ -105,51 +119,48 @@ def _trials(
         target = config.params_target
         hparams = ask(model, spec, lambda: match_parameters(model.spec, info, hparams, target))
     budget = config.parsed_budget or info.size.recipe.budget
-    for seed in seeds:
+    for seed in config.seed_list:
         trial = Trial(
             model=model.spec.name,
             model_label=model_choice.label,
             model_version=model.spec.version,
-            model_origin=str(model.origin),
+            model_maker=maker_of(model),
             hparams=hparams,
             optimizer=optimizer,
             task=spec.name,
-            task_label=Choice(spec.name, {k: v for k, v in chosen.items() if v != spec.params[k]}).label,
+            task_label=Choice(spec.name, {k: v for k, v in params.items() if v != spec.params[k]}).label,
             task_params=params,
-            task_origin=str(task.origin),
             data_id=dataset.id,
             data_seed=config.data_seed,
             scale=config.scale,
-            budget=str(budget),
-            n_train=n_train,
+            budget=budget,
+            n_train=config.train_size or info.size.train,
             seed=seed,
-            device=device,
+            device=config.resolved_device.kind,  # which of several GPUs does not change what is asked for
             precision=config.precision,
             params_target=config.params_target,
             task_digest=spec.digest(),
             equation=spec.title,
             metric=spec.metric,
             training_free=model.spec.training_free,
-            flops_rule=counting.RULE if str(budget).startswith("flops=") else 0,
+            flops_rule=counting.RULE if budget.kind == "flops" else 0,
         )
-        yield trial, dataset, unsupported
+        yield trial, unsupported
 
 
 def _settings(
     model: Registered[ModelSpec], task: TaskSpec, info: TaskInfo, choice: Choice, unsupported: bool
-) -> tuple[dict[str, Any], dict[str, float]]:
+) -> tuple[dict[str, Any], Optimizer]:
     """Hyper-parameters and optimiser of a model on a task, with what was set in brackets."""
-    recipe = asdict(info.size.recipe)
-    optimizer = {key: recipe[key] for key in ("batch", *RECIPE_KEYS)}
+    optimizer = info.size.recipe.optimizer
     if unsupported:
         return {}, optimizer
     hparams = ask(model, task, lambda: model.spec.hparams_for(info))
-    optimizer |= ask(model, task, lambda: model.spec.recipe_for(info))
-    defaults = {**{key: float(optimizer[key]) for key in RECIPE_KEYS}, **hparams}
+    optimizer = replace(optimizer, **ask(model, task, lambda: model.spec.recipe_for(info)))
+    defaults = {**{key: float(getattr(optimizer, key)) for key in RECIPE_KEYS}, **hparams}
     chosen = check_options(choice.options, defaults, f"model {model.spec.name!r}")
-    for key, value in chosen.items():
-        (hparams if key in hparams else optimizer)[key] = value
-    return hparams, optimizer
+    rates = {key: value for key, value in chosen.items() if key not in hparams}
+    return hparams | {key: value for key, value in chosen.items() if key in hparams}, replace(optimizer, **rates)
 
 
 def ask(model: Registered[ModelSpec], task: TaskSpec, question: Any) -> Any:
@@ -167,45 +178,48 @@ def ask(model: Registered[ModelSpec], task: TaskSpec, question: Any) -> Any:
 
 def _cell(trial: Trial, dataset: Dataset, unsupported: str | None, store: Store, force: bool) -> Cell:
     if reason := store.newer(trial.key):
-        return Cell(trial, dataset, KEEP, reason, missing(trial.key, trial.to_dict(), reason))
+        return Cell(trial, dataset, Action.KEEP, reason, missing(trial.key, trial, reason))
     if unsupported:
-        return Cell(trial, dataset, SKIP, unsupported, Record(trial.key, trial.to_dict(), SKIPPED, unsupported))
+        return Cell(trial, dataset, Action.SKIP, unsupported, Record(trial.key, trial, Status.SKIPPED, unsupported))
     record = None if force else store.get(trial.key)
     if record is None:
-        return Cell(trial, dataset, RUN)
-    if record.status in SETTLED:
-        return Cell(trial, dataset, CACHED, record.reason, record)
-    return Cell(trial, dataset, RETRY, f"{record.status} before: {record.reason}", record)
+        return Cell(trial, dataset, Action.RUN)
+    if record.status.is_settled:
+        return Cell(trial, dataset, Action.CACHED, record.reason, record)
+    return Cell(trial, dataset, Action.RETRY, f"{record.status} before: {record.reason}", record)
 
 
-def _history(store: Store) -> dict[str, Any]:
-    """Seconds per training step, and seconds besides, of earlier trials: (model, task, scale) -> medians."""
+def _history(store: Store) -> History:
+    """Medians over the trials that ended well."""
     if not store.records_dir.is_dir():
         return {}
-    seen: dict[str, list[tuple[float, float]]] = {}
+    seen: dict[tuple[str, str, str], list[tuple[float, float]]] = {}
     for record in store.all():
-        if record.status == "ok":
+        if record.status is Status.OK:
             steps = record.spent.get("steps") or 0
             fit = record.seconds.get("fit") or 0.0
             rest = (record.seconds.get("total") or 0.0) - (fit if steps else 0.0)
             seen.setdefault(_place(record.trial), []).append((fit / steps if steps else 0.0, rest))
-    return {place: tuple(statistics.median(values) for values in zip(*numbers)) for place, numbers in seen.items()}
+    return {
+        place: (statistics.median(step for step, _ in numbers), statistics.median(rest for _, rest in numbers))
+        for place, numbers in seen.items()
+    }
 
 
-def _place(trial: Mapping[str, Any]) -> str:
-    return f"{trial['model_label']} {trial['task_label']} {trial['scale']}"
+def _place(trial: Trial) -> tuple[str, str, str]:
+    return trial.model_label, trial.task_label, trial.scale
 
 
-def expected_seconds(cell: Cell, history: Mapping[str, Any]) -> float | None:
+def expected_seconds(cell: Cell, history: History) -> float | None:
     """From earlier trials of the same model on the same task at the same scale; None if there are none."""
     trial = cell.trial
-    if (known := history.get(_place(trial.to_dict()))) is None:
+    if (known := history.get(_place(trial))) is None:
         return None
     per_step, rest = known
-    budget = parse_budget(trial.budget)
+    budget = trial.budget
     if budget.kind == "seconds":
         return (budget.amount if per_step else 0.0) + rest
     if budget.kind == "flops":
         return None
     pairs = trial.n_train * cell.dataset.size.steps
-    return per_step * (budget.steps(pairs, int(trial.optimizer["batch"]), 0.0) or 0) + rest
+    return per_step * (budget.steps(pairs, trial.optimizer.batch, 0.0) or 0) + rest

@@ -23,21 +23,21 @@ import torch
 from torch import Tensor, nn
 
 from ..base.devices import DEFAULT_PRECISION
+from ..base.errors import Interrupted
 from ..base.hashing import seed_from
 from ..contract.budget import Budget, Spent
+from ..contract.optimizer import Optimizer
 from ..contract.task import TaskInfo
 from . import checkpoints, flops, warmup
 from .graphs import make_step
 from .normalization import Normalizer, fit_affine
-from .peers import ALONE, Ranks
+from .peers import ALONE, Peers
+from .progress import Emit, Progress, say_nothing
 from .trial_device import CPU, autocast, free_memory, kept_random_state, synchronize
 
 if TYPE_CHECKING:
     from ..data.blind import BlindData
     from ..data.cache import TaskData
-
-# Raise it when a change to this loop, or to evaluation, can change a result: it is part of every trial's key.
-PROTOCOL = 1
 
 BETAS = (0.9, 0.99)
 CLIP_NORM = 1.0
@@ -48,15 +48,9 @@ CURVE_POINTS = 256
 WINDOW_SECONDS = 0.1  # of work given to a GPU before the host waits for it
 WINDOW_STEPS = 64
 
-Emit = Callable[..., None]
-
 
 class Diverged(Exception):
     """The loss, or a prediction, is not a finite number."""
-
-
-class Interrupted(Exception):
-    """The trial was asked to stop; its state is saved."""
 
 
 @dataclass(frozen=True)
@@ -70,16 +64,6 @@ class TrainSet:
 
     def __len__(self) -> int:
         return len(self.inputs)
-
-
-@dataclass(frozen=True)
-class Optimizer:
-    """AdamW's numbers and the batch."""
-
-    batch: int
-    lr: float
-    lr_min: float
-    weight_decay: float
 
 
 @dataclass
@@ -105,7 +89,7 @@ class Curve:
 
 
 @dataclass
-class Run:
+class TrainingState:
     """The state of a training run: all that a checkpoint has to hold besides weights and optimiser."""
 
     spent: Spent = field(default_factory=Spent)
@@ -173,7 +157,7 @@ class Pace:
     """How many steps to start before the host waits for the device: to read a loss is to wait.
 
     On a CPU there is nothing to wait for, and every loss is read at once. On a GPU a window is about `WINDOW_SECONDS`
-    of work, less where a budget of seconds ends soon. All is computed from numbers that ranks agree on.
+    of work, less where a budget of seconds ends soon. All is computed from numbers that peers agree on.
     """
 
     def __init__(self, device: torch.device) -> None:
@@ -197,24 +181,24 @@ class Pace:
 
 
 def count_step_flops(
-    module: nn.Module, train: TrainSet, batch: int, ranks: Ranks = ALONE, precision: str = DEFAULT_PRECISION
+    module: nn.Module, train: TrainSet, batch: int, peers: Peers = ALONE, precision: str = DEFAULT_PRECISION
 ) -> float:
     """Forward and backward of one full batch, leaving neither gradients, buffers nor random state changed.
 
-    Rank 0 counts, so that a step has the FLOPs it has in one process. If a full batch does not fit there, two shares of
+    Peer 0 counts, so that a step has the FLOPs it has in one process. If a full batch does not fit there, two shares of
     it are extrapolated: a part per sample and a part per step.
     """
-    if ranks.rank > 0:
-        return ranks.same(None)
+    if peers.number > 0:
+        return peers.same(None)
     try:
         total = _count_flops(module, train, batch, precision)
     except torch.cuda.OutOfMemoryError:
-        if ranks.size == 1:
+        if peers.size == 1:
             raise
-        share = max(2, -(-batch // ranks.size))
+        share = max(2, -(-batch // peers.size))
         whole, half = (_count_flops(module, train, n, precision) for n in (share, share // 2))
         total = whole + (batch - share) * (whole - half) / (share - share // 2)
-    return ranks.same(total)
+    return peers.same(total)
 
 
 def _count_flops(module: nn.Module, train: TrainSet, batch: int, precision: str) -> float:
@@ -248,15 +232,15 @@ def fit(
     flops_step: float,
     checkpoint: str | Path | None = None,
     checkpoint_seconds: float = CHECKPOINT_SECONDS,
-    emit: Emit = lambda **_: None,
+    emit: Emit = say_nothing,
     should_stop: Callable[[], bool] = lambda: False,
-    ranks: Ranks = ALONE,
+    peers: Peers = ALONE,
     precision: str = DEFAULT_PRECISION,
     cuda_graphs: bool = False,
-) -> Run:
+) -> TrainingState:
     """Train in place until the budget is used; goes on from ``checkpoint`` if there is one.
 
-    Several ``ranks`` share each batch and agree after each window of steps, a single one on CPUs (see `Pace`); what
+    Several ``peers`` share each batch and agree after each window of steps, a single one on CPUs (see `Pace`); what
     they compute is what one process would.
     """
     inputs, outputs = _place(train, device)
@@ -265,15 +249,15 @@ def fit(
     loss_of = mean_squared_error(mask)
     parameters = [p for p in module.parameters() if p.requires_grad]
     adamw = make_adamw(parameters, optimizer, device)
-    state = Run()
+    state = TrainingState()
     if checkpoint is not None:
-        stored = ranks.same(checkpoints.read(checkpoint) if ranks.rank == 0 else None)
+        stored = peers.same(checkpoints.read(checkpoint) if peers.number == 0 else None)
         if stored is not None and checkpoints.restore(checkpoint, stored, module, adamw, device):
-            state = Run(Spent(**stored["spent"]), Curve(**stored["curve"]))
+            state = TrainingState(Spent(**stored["spent"]), Curve(**stored["curve"]))
     total = budget.steps(len(train), order.batch, flops_step)
-    shapes = warmup.batch_sizes(len(train), order.batch, ranks.size)
+    shapes = warmup.batch_sizes(len(train), order.batch, peers.size)
     warmup.warm_up(module, inputs, outputs, loss_of, shapes, device, precision)
-    spent, shared, pace = state.spent, ranks.wrap(module.train()), Pace(device)
+    spent, shared, pace = state.spent, peers.wrap(module.train()), Pace(device)
 
     def loss_and_gradients(x: Tensor, y: Tensor, weight: float) -> Tensor:
         with autocast(device, precision):
@@ -281,7 +265,7 @@ def fit(
         loss.backward()
         return loss.detach()
 
-    step, state.graphs = make_step(loss_and_gradients, module, inputs, outputs, order, ranks, device, cuda_graphs)
+    step, state.graphs = make_step(loss_and_gradients, module, inputs, outputs, order, peers, device, cuda_graphs)
     synchronize(device)
     clock = last_saved = last_emitted = time.perf_counter()
     interval = checkpoint_seconds
@@ -296,7 +280,7 @@ def fit(
             for group in adamw.param_groups:
                 group["lr"] = cosine(fraction, optimizer.lr, optimizer.lr_min)
             index = order.at(spent.steps + ahead)
-            mine, weight = ranks.share(index)
+            mine, weight = peers.share(index)
             adamw.zero_grad(set_to_none=True)
             pending.append(step(_batch(inputs, mine, device), _batch(outputs, mine, device), weight))
             torch.nn.utils.clip_grad_norm_(parameters, CLIP_NORM)
@@ -304,7 +288,7 @@ def fit(
             sizes.append(len(index))
         values = _read(pending)
         now = time.perf_counter()
-        values, elapsed, stopping = ranks.agree(values, now - clock, should_stop())
+        values, elapsed, stopping = peers.agree(values, now - clock, should_stop())
         clock = now
         pace.measured(len(values), elapsed)
         for value, size in zip(values, sizes):
@@ -317,9 +301,9 @@ def fit(
         spent.seconds += elapsed
 
         if now - last_emitted > EMIT_SECONDS:
-            emit(step=spent.steps, total=total, fraction=budget.fraction(spent, total), loss=values[-1])
+            emit(Progress(spent.steps, total, budget.fraction(spent, total), values[-1]))
             last_emitted = now
-        if checkpoint is not None and ranks.rank == 0 and (stopping or now - last_saved > interval):
+        if checkpoint is not None and peers.number == 0 and (stopping or now - last_saved > interval):
             checkpoints.write(checkpoint, module, adamw, {"spent": asdict(spent), "curve": asdict(state.curve)}, device)
             last_saved = clock = time.perf_counter()  # saving is not training: no budget is spent on it
             interval = max(checkpoint_seconds, (last_saved - now) / CHECKPOINT_SHARE)

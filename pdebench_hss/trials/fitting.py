@@ -20,37 +20,40 @@ import numpy as np
 import torch
 
 from ..base import devices, machine
+from ..base.errors import Interrupted
 from ..base.hashing import seed_from
-from ..contract.budget import parse_budget
 from ..contract.registry import Registry, load_registry
 from ..data import blind
 from ..data import cache as data
 from ..training import loop
 from ..training.evaluation import Predictor, solve_levels, time_prediction
-from ..training.loop import Diverged, Emit, Interrupted, Optimizer, TrainSet
+from ..training.loop import Diverged, TrainSet
 from ..training.parameters import count_fitted, count_parameters
-from ..training.peers import ALONE, ProcessGroup, Ranks, refusal
+from ..training.peers import ALONE, PeerLost, Peers, ProcessGroup, refusal
+from ..training.progress import Emit, say_nothing
 from ..training.trial_device import TrialDevice
 from ..workers.exchange import NotPlain
-from .record import DIVERGED, FAILED, OK, OUT_OF_MEMORY
+from .status import Status
 
 if TYPE_CHECKING:
-    from .trial import Context, Trial
+    from .context import Context
+    from .trial import Trial
 
 STOP = threading.Event()  # set when the trial is asked to save its state and end
-ENDINGS = (OK, DIVERGED, FAILED, OUT_OF_MEMORY)
+ENDINGS = (Status.OK, Status.DIVERGED, Status.FAILED, Status.OUT_OF_MEMORY)
 
 
 @dataclass
 class Fitted:
-    """What is known when the model has done its part, however that ended; the fields are those of `Record`.
+    """What is known when the model has done its part, however that ended; most fields are those of `Record`.
 
-    ``prediction`` is the answer to all test inputs in physical units; None if there is none, or if another rank has it.
+    ``prediction`` is the answer to all test inputs in physical units; None if there is none, or if another peer has it.
     A classical solver with several levels also leaves the solutions of the first test samples on each of them.
     """
 
-    status: str = OK
+    status: Status = Status.OK
     reason: str = ""
+    peer_lost: bool = False  # it ended because another peer was gone
     seconds: dict[str, float] = field(default_factory=dict)
     parameters: dict[str, Any] = field(default_factory=dict)
     data: dict[str, Any] = field(default_factory=dict)
@@ -75,7 +78,7 @@ class Fitted:
         for name, found in value.items():
             if not _SHAPES[name](found):
                 raise NotPlain(f"its {name} is {found!r}"[:200])
-        return cls(**value)
+        return cls(**{**value, "status": Status(value["status"])})
 
 
 def fit_trial(trial: Trial, context: Context, registry: Registry | None, emit: Emit, *, apart: bool = False) -> Fitted:
@@ -92,9 +95,10 @@ def fit_trial(trial: Trial, context: Context, registry: Registry | None, emit: E
         raise
     except (Exception, SystemExit) as error:
         fitted.status, fitted.reason = ending(error)
+        fitted.peer_lost = isinstance(error, PeerLost)
     fitted.seconds["total"] = time.time() - started
     fitted.peak_memory = where.peak_memory()
-    fitted.provenance = provenance(trial, started, context.ranks, where.facts())
+    fitted.provenance = provenance(trial, started, context.peers, where.facts())
     return fitted
 
 
@@ -131,11 +135,10 @@ def _run(
     fitted.seconds.setdefault("fit", time.perf_counter() - start)
     if _is_closed_form(model):
         fitted.parameters |= vars(count_fitted(model))
-    if context.rank > 0:
-        return  # the weights are the same everywhere: rank 0 predicts with them
+    if context.peer > 0:
+        return  # the weights are the same everywhere: peer 0 predicts with them
 
-    batch = int(trial.optimizer["batch"])
-    predict = Predictor(model, task, normalizer, batch, where.device, trial.precision)
+    predict = Predictor(model, task, normalizer, trial.optimizer.batch, where.device, trial.precision)
     prediction = predict(samples.test_inputs)
     if prediction.dtype.kind not in "fiub":
         raise ValueError(f"the prediction is an array of {prediction.dtype}, expected real numbers")
@@ -178,45 +181,42 @@ def _fit(
         raise ValueError(f"model {trial.model!r} has neither parameters to train nor a fit() or solve() of its own")
     device = where.start()
     model.to(device)
-    numbers = trial.optimizer
-    optimizer = Optimizer(int(numbers["batch"]), numbers["lr"], numbers["lr_min"], numbers["weight_decay"])
-    ranks = _join(model, train, context, device)
-    with ranks.together():
-        fitted.flops_step = loop.count_step_flops(model, train, optimizer.batch, ranks, trial.precision)
-        run = loop.fit(
+    peers = _join(model, train, context, device)
+    with peers.together():
+        fitted.flops_step = loop.count_step_flops(model, train, trial.optimizer.batch, peers, trial.precision)
+        state = loop.fit(
             model,
             train,
-            parse_budget(trial.budget),
-            optimizer,
+            trial.budget,
+            trial.optimizer,
             seed=trial.seed,
             device=device,
             flops_step=fitted.flops_step,
             checkpoint=context.checkpoint or None,
-            checkpoint_seconds=context.checkpoint_seconds,
-            emit=emit if context.rank == 0 else lambda **_: None,
+            emit=emit if context.peer == 0 else say_nothing,
             should_stop=STOP.is_set,
-            ranks=ranks,
+            peers=peers,
             precision=trial.precision,
             cuda_graphs=context.cuda_graphs,
         )
-    if run.graphs:
-        where.note(cuda_graphs=run.graphs)
-    fitted.spent = asdict(run.spent)
-    fitted.seconds["fit"] = run.spent.seconds  # over all sittings, if it was interrupted
+    if state.graphs:
+        where.note(cuda_graphs=state.graphs)
+    fitted.spent = asdict(state.spent)
+    fitted.seconds["fit"] = state.spent.seconds  # over all sittings, if it was interrupted
     fitted.curve = {
-        "curve_steps": np.asarray(run.curve.steps),
-        "curve_losses": np.asarray(run.curve.losses),
+        "curve_steps": np.asarray(state.curve.steps),
+        "curve_losses": np.asarray(state.curve.losses),
     }
     return train.normalizer
 
 
-def _join(model: Any, train: TrainSet, context: Context, device: torch.device) -> Ranks:
+def _join(model: Any, train: TrainSet, context: Context, device: torch.device) -> Peers:
     """The group this process trains in."""
-    if context.ranks == 1:
+    if context.peers == 1:
         return ALONE
     if reason := refusal(model, train.inputs[:2]):
-        raise ValueError(f"--ddp {context.ranks}: {reason}; run it without --ddp")
-    return ProcessGroup(context.rank, context.ranks, context.rendezvous, device)
+        raise ValueError(f"--ddp {context.peers}: {reason}; run it without --ddp")
+    return ProcessGroup(context.peer, context.peers, context.rendezvous, device)
 
 
 def ended_facts(trial: Trial) -> dict[str, Any]:
@@ -225,27 +225,26 @@ def ended_facts(trial: Trial) -> dict[str, Any]:
     return {"hardware": machine.hardware(tuple(gpu.name for gpu in gpus)), "device": trial.device}
 
 
-def provenance(trial: Trial, started: float, ranks: int = 1, facts: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    plugins = tuple({origin.rsplit(" ", 1)[0] for origin in (trial.model_origin, trial.task_origin)})
+def provenance(trial: Trial, started: float, peers: int = 1, facts: Mapping[str, Any] | None = None) -> dict[str, Any]:
     return {
-        "versions": machine.versions(plugins),
+        "versions": machine.versions(),
         "source": machine.source_state(),
         **(facts or {"hardware": machine.hardware(), "device": trial.device}),
         "threads": torch.get_num_threads(),
-        **({"ddp": ranks} if ranks > 1 else {}),
+        **({"ddp": peers} if peers > 1 else {}),
         "started": started,
         "ended": time.time(),
     }
 
 
-def ending(error: BaseException) -> tuple[str, str]:
+def ending(error: BaseException) -> tuple[Status, str]:
     """The status of a trial that ended with an exception, and the reason in one line."""
     if isinstance(error, Diverged):
-        return DIVERGED, str(error)
+        return Status.DIVERGED, str(error)
     if isinstance(error, MemoryError):
-        return OUT_OF_MEMORY, str(error) or "out of memory"
+        return Status.OUT_OF_MEMORY, str(error) or "out of memory"
     traceback.print_exc()
-    status = OUT_OF_MEMORY if _is_out_of_memory(error) else FAILED
+    status = Status.OUT_OF_MEMORY if _is_out_of_memory(error) else Status.FAILED
     return status, f"{type(error).__name__}: {error}".splitlines()[0][:500]
 
 
@@ -276,6 +275,7 @@ def _is_curve(value: Any) -> bool:
 _SHAPES = {
     "status": lambda value: value in ENDINGS,
     "reason": lambda value: isinstance(value, str) and len(value) <= 500,
+    "peer_lost": lambda value: isinstance(value, bool),
     "seconds": _is_table,
     "parameters": _is_table,
     "data": lambda value: isinstance(value, dict),

@@ -101,6 +101,9 @@ class PackedRecords:
     def keys(self) -> set[str]:
         return set(self._read().lines)
 
+    def has(self, key: str) -> bool:
+        return key in self._read().lines
+
     @property
     def damage(self) -> PackDamaged | None:
         """What keeps records from being found, or their arrays from being read."""

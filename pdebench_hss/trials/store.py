@@ -31,9 +31,10 @@ from . import validation
 from .live_records import LiveRecords
 from .pack_writer import finish_install
 from .packed_records import PackDamaged, PackedRecords
-from .plan_file import PlanFile
+from .plan_file import Cells, PlanFile, Planned
 from .record import FIELDS, Record, missing
-from .validation import DIVERGED, KEY, OK, SKIPPED, Invalid, Newer
+from .status import Status
+from .validation import KEY, Invalid, Newer
 from .validation import RecordWarning as RecordWarning
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
 
 # A record is replaced only by one that is worth as much: a forced run that fails, or diverges, does not take an error
 # off the board, and one that fails does not undo what is settled.
-WORTH = {OK: 2, SKIPPED: 1, DIVERGED: 1}
+WORTH = {Status.OK: 2, Status.SKIPPED: 1, Status.DIVERGED: 1}
 
 
 class Store:
@@ -111,7 +112,7 @@ class Store:
 
     def _warn(self, key: str, error: BadFile) -> None:
         kept = "it is kept, and left out" if isinstance(error, Newer) else "it counts as missing"
-        name = f"{key} of the pack" if key in self.packed.keys() and not self.live.has(key) else f"{key}.json"
+        name = f"{key} of the pack" if self.packed.has(key) and not self.live.has(key) else f"{key}.json"
         message = f"record {name} in {self.path} can't be used ({error}); {kept}"
         if isinstance(error, PackDamaged):  # one line, not one for each of its records
             message = f"{self.records_dir}: {error}; records that are not found count as missing"
@@ -217,7 +218,7 @@ class Store:
 
     # --- the plan ----------------------------------------------------------------------------------------------------
 
-    def plan(self) -> dict[str, dict[str, Any]]:
+    def plan(self) -> Cells:
         """The cells asked for so far: cell identity -> the trial (with its key) that stands for it now."""
         cells, _, complaints = self.plan_file.read()
         for complaint in complaints:
@@ -230,7 +231,7 @@ class Store:
 
     def add_to_plan(self, trials: Iterable[Trial], command: str = "") -> None:
         """Later plans win: a cell asked for again, with a newer model say, is represented by its new trial."""
-        self.plan_file.add({trial.cell: {"key": trial.key, "trial": trial.to_dict()} for trial in trials}, command)
+        self.plan_file.add({trial.cell: Planned(trial.key, trial) for trial in trials}, command)
 
     def current(self) -> list[Record]:
         """One record per planned cell, ``missing`` where there is none yet; all records if no plan is known."""
@@ -245,7 +246,7 @@ class Store:
             return
         self._refuse_links()
         for entry in plan.values():
-            key, trial = entry["key"], entry["trial"]
+            key, trial = entry.key, entry.trial
             try:
                 yield self.read(key, names or None)
             except FileNotFoundError:
@@ -265,7 +266,7 @@ class Store:
             except BadFile as error:
                 self._warn(key, error)
                 continue
-            place = validation.place(record.trial)
+            place = record.trial.place
             if place not in chosen or _ended(chosen[place][0]) <= _ended(record):
                 chosen[place] = record, arrays
         yield from chosen.values()
@@ -283,10 +284,10 @@ def read_from(
         raise Invalid("its name is not a key")
     names = names and validation.with_partners(names)
     fields, sha256 = validation.check_record(files.content(key), key, FIELDS)
-    record = Record(**fields)
-    if record.status == OK and (reason := not_finite(record.metrics)):  # older versions called such a trial ok
-        record = dataclasses.replace(record, status=DIVERGED, reason=reason)
-    if record.status != OK:
+    record = Record.from_plain(fields)
+    if record.status is Status.OK and (reason := not_finite(record.metrics)):  # older versions called such a trial ok
+        record = dataclasses.replace(record, status=Status.DIVERGED, reason=reason)
+    if record.status is not Status.OK:
         return record, {} if names is None else _other_arrays(files, key, sha256, names)
     errors = [f"error_{name}" for name in record.metrics]
     arrays = files.arrays(key, sha256, [] if names is not None and not names else [*errors, *(names or ())])

@@ -19,7 +19,7 @@ import pytest
 from filelock import FileLock
 
 ROOT = Path(__file__).parents[2]
-EXAMPLES = ["unet", "pdebench_files", "tensorboard_tracker"]
+EXAMPLES = ["unet", "pdebench_files", "tensorboard_tracker", "printed_table"]
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ def test_everything_comes_from_wheels_and_is_found(environment, tmp_path):
     plugins = json.loads(environment.run("pdebench-hss", "list", "plugins", "--format", "json", cwd=tmp_path))
     found = {row["distribution"]: row["status"] for row in plugins}
     assert {row["status"] for row in plugins} == {"ok"}
-    assert {"pdebench-hss", "pdebench-unet", "pdebench-files", "tensorboard-tracker"} <= set(found)
+    assert {"pdebench-hss", "pdebench-unet", "pdebench-files", "tensorboard-tracker", "printed-table"} <= set(found)
     assert "pdebench-unet 0.1.0 (entry point pdebench_unet)" in environment.run(
         "pdebench-hss", "show", "unet", cwd=tmp_path
     )
@@ -116,6 +116,10 @@ def test_a_model_and_tasks_from_packages_run_on_the_command_line(environment, tm
     assert len(board) == 6
     # The tracker, which nobody asked for by name, heard of every trial.
     assert len({events.parent for events in tmp_path.glob("runs/*/*/events.*")}) == 6
+    # So did the printed table: it stands beside ours, and one that has no row here does not.
+    table = pd.read_csv(tmp_path / "board" / "made_up.csv").set_index("task")
+    assert table.loc["pdebench_darcy", "mean_ratio"] == table.loc["pdebench_darcy", "mean_test_err"] / 0.25
+    assert not (tmp_path / "board" / "table_2d.csv").exists()
     bibtex = environment.run("pdebench-hss", "cite", "board", cwd=tmp_path)
     for key in ("ronneberger2015unet", "takamoto2022pdebench"):
         assert bibtex.count(f"{{{key},") == 1

@@ -24,8 +24,8 @@ from pdebench_hss.boards.reading import read_board
 from pdebench_hss.boards.verdicts import benjamini_hochberg
 from pdebench_hss.boards.writing import write_board
 from pdebench_hss.cli import main
+from pdebench_hss.contract.registry import Registry
 from pdebench_hss.trials.store import Store
-from pdebench_hss.trials.trial import Trial
 
 TASKS, MODELS, SEEDS, SAMPLES = ("heat", "wave"), ("fno", "net"), 3, 32
 HARDNESS = np.random.default_rng(0).lognormal(-2, 0.8, SAMPLES)  # of each test sample, for every model
@@ -52,7 +52,7 @@ def make_board(
                 record.provenance["hardware"] = {**record.provenance["hardware"], "id": hardware}
                 record.data["n_test"] = len(errors)
                 store.put(dataclasses.replace(record, samples={"error_test_err": errors}))
-    write_board(store)
+    write_board(store, Registry())
     return path
 
 
@@ -257,7 +257,7 @@ def with_seeds_lost(path: Path, seeds, status: str) -> Path:
         record = make_record("fno", seed=seed, status=status, reason="loss is nan", **what)
         (store.records_dir / f"{record.key}.json").unlink()  # a record that ended well is not replaced
         store.put(record)
-    write_board(store)
+    write_board(store, Registry())
     return path
 
 
@@ -329,7 +329,7 @@ def test_closed_forms_do_not_differ_from_their_own_leaderboard_file(tmp_path):
     for number, value in enumerate(values):
         for seed in range(SEEDS):
             store.put(make_record(f"m{number}", float(value), seed, training_free=True))
-    write_board(store)
+    write_board(store, Registry())
     assert set(compared(store.path, store.path / "leaderboard.csv")["verdict"]) == {"identical"}
 
 
@@ -556,7 +556,7 @@ def test_cells_that_are_planned_and_not_run_are_missing(board, tmp_path):
     copy = tmp_path / "copy"
     shutil.copytree(board, copy)
     store = Store(copy)
-    present = [Trial.from_dict(record.trial) for record in store.all()]
+    present = [record.trial for record in store.all()]
     late = [make_trial("late", task="heat", task_label="heat", data_id="heat")]
     store.add_to_plan([*present, *late])
     table = compared(copy, board)

@@ -17,12 +17,12 @@ from pdebench_hss.base.errors import StoreError, UsageError
 from pdebench_hss.boards import writing
 from pdebench_hss.boards.packing import pack
 from pdebench_hss.boards.reading import read_board
+from pdebench_hss.contract.registry import load_registry
 from pdebench_hss.report import make_report
 from pdebench_hss.trials import packed_records
-from pdebench_hss.trials.record import STATUSES
 from pdebench_hss.trials.small_pictures import PICTURE, shrink
+from pdebench_hss.trials.status import STORED
 from pdebench_hss.trials.store import Store
-from pdebench_hss.trials.trial import Trial
 
 ROOT = Path(__file__).parents[2]
 PACK = {"packed.jsonl.gz", "packed.samples.npz", "packed.pictures.npz"}
@@ -50,7 +50,7 @@ def files(folder: Path) -> dict[str, bytes]:
 
 
 def tables(folder: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in writing.write_board(Store(folder))[1]}
+    return {path.name: path.read_bytes() for path in writing.write_board(Store(folder), load_registry())[1]}
 
 
 # --- the same board ---------------------------------------------------------------------------------------------------
@@ -58,7 +58,7 @@ def tables(folder: Path) -> dict[str, bytes]:
 error = st.floats(1e-300, 1e300)
 curve = st.lists(st.floats(width=64, allow_nan=True), max_size=5)
 a_trial = st.tuples(
-    st.sampled_from(["mean", "fno"]), st.integers(0, 3), st.sampled_from(STATUSES),
+    st.sampled_from(["mean", "fno"]), st.integers(0, 3), st.sampled_from(STORED),
     st.lists(error, min_size=5, max_size=5), curve, st.booleans(), st.text(max_size=20),
 )  # fmt: skip
 
@@ -96,7 +96,7 @@ def test_a_pack_gives_back_what_it_was_made_of(tmp_path_factory, trials, picture
     pack(Store(board), pictures)
     assert files(board) == once
     # in two steps, the second with newer records beside the pack of the first
-    steps = write_board(folder / "steps", records[:cut], [Trial.from_dict(record.trial) for record in records])
+    steps = write_board(folder / "steps", records[:cut], [record.trial for record in records])
     if records[:cut]:
         pack(Store(steps), pictures=False)
     for record in records[cut:]:

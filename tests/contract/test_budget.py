@@ -18,8 +18,9 @@ from torch.optim.optimizer import register_optimizer_step_pre_hook
 from pdebench_hss import Recipe, Scale, TaskSpec
 from pdebench_hss.base.errors import UsageError
 from pdebench_hss.contract.budget import KINDS, Budget, Spent, parse_budget, parse_count
+from pdebench_hss.contract.optimizer import Optimizer
 from pdebench_hss.training import loop
-from pdebench_hss.training.loop import Optimizer, Run, TrainSet, cosine, fit
+from pdebench_hss.training.loop import TrainingState, TrainSet, cosine, fit
 from pdebench_hss.training.normalization import Affine, Normalizer
 
 positive = st.floats(min_value=1e-3, max_value=1e18)
@@ -139,7 +140,7 @@ def make_network() -> nn.Module:
 
 def train(
     module: nn.Module, pairs: TrainSet | None = None, budget=None, numbers=NUMBERS, flops_step=1.0, **options
-) -> Run:
+) -> TrainingState:
     cpu = torch.device("cpu")
     return fit(module, pairs or make_train(), budget, numbers, seed=0, device=cpu, flops_step=flops_step, **options)
 

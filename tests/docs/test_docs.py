@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -52,3 +53,28 @@ def test_every_code_block_of_every_document_works_and_a_wrong_one_would_be_notic
     for outcome, complaint in zip(outcomes[len(documents) :], WRONG.values(), strict=True):
         assert outcome["code"] == 1
         assert complaint in outcome["output"]
+
+
+def prose(text: str) -> list[tuple[int, str]]:
+    """The numbered lines of a document outside code blocks, tables and pictures."""
+    fence, found = "", []
+    for number, line in enumerate(text.splitlines(), start=1):
+        mark = re.match(r"\s*(`{3,}|~{3,})", line)
+        if mark and (not fence or mark[1] == fence):
+            fence = "" if fence else mark[1]
+        elif not fence and not line.startswith("    ") and not line.lstrip().startswith(("|", "![")):
+            found.append((number, line))
+    return found
+
+
+def test_documents_are_wrapped_at_100_columns():
+    documents = [path for pattern in (*PATTERNS, "CHANGELOG.md") for path in ROOT.glob(pattern) if path.suffix == ".md"]
+    generated = {ROOT / "docs" / "triton_report.md"}
+    wide = [
+        f"{path.relative_to(ROOT)}:{number}"
+        for path in sorted({*documents} - generated)
+        for number, line in prose(path.read_text(encoding="utf-8"))
+        if len(line) > 100
+    ]
+    assert not wide
+    assert prose("a b\n```\nx y\n```\n| c d |\n    e f\ng") == [(1, "a b"), (7, "g")]

@@ -94,7 +94,7 @@ def unknown_field(path):
 
 
 def deep_json(path):
-    path.write_text('{"schema": 2, "key": ' + "[" * 100_000)
+    path.write_text('{"schema": 3, "key": ' + "[" * 100_000)
 
 
 def empty_record(path):
@@ -250,11 +250,11 @@ def test_an_old_record_that_is_ok_without_an_error_is_read_as_diverged(board, va
 
 def test_a_record_of_a_newer_schema_is_kept_and_named(board, toys):
     path = victim(board)
-    edit(path, lambda c: c.update(schema=3, news=True))
+    edit(path, lambda c: c.update(schema=4, news=True))
     content = path.read_bytes()
     code, printed = command("leaderboard", board)
     assert code == 0
-    assert "written by a newer pdebench-hss (schema 3, this one reads up to 2)); it is kept, and left out" in printed
+    assert "written by a newer pdebench-hss (schema 4, this one reads up to 3)); it is kept, and left out" in printed
     options = ("--models", "toy_conv", "--tasks", "toy", "--scale", "smoke", "--executor", "inline", "--force")
     code, printed = command("run", "--plugin", toys, *options, "--seeds", "2", "--out", board)
     assert code == 1
@@ -315,8 +315,8 @@ def test_a_bad_cell_of_a_plan_is_named_and_the_rest_is_shown(good, board, change
         ("{", "not JSON"),
         ("[" * 100_000, "it is nested too deeply"),
         ("[]", "expected an object, found list"),
-        ('{"schema": 2, "cells": 3}', "it has no cells"),
-        ('{"schema": 2, "cells": {}, "commands": [3]}', "its commands are not text"),
+        ('{"schema": 3, "cells": 3}', "it has no cells"),
+        ('{"schema": 3, "cells": {}, "commands": [3]}', "its commands are not text"),
     ],
 )
 def test_a_plan_that_is_none_is_named_and_all_records_are_shown(good, board, content, reason):
@@ -328,12 +328,12 @@ def test_a_plan_that_is_none_is_named_and_all_records_are_shown(good, board, con
 
 
 def test_a_plan_of_a_newer_schema_is_never_overwritten(board, toys):
-    edit(board / "plan.json", lambda c: c.update(schema=3))
+    edit(board / "plan.json", lambda c: c.update(schema=4))
     content = (board / "plan.json").read_bytes()
     options = ("--models", "mean", "--tasks", "toy", "--scale", "smoke", "--executor", "inline")
     code, printed = command("run", "--plugin", toys, *options, "--out", board)
     assert code == 2
-    assert "written by a newer pdebench-hss (schema 3, this one reads up to 2); use that version or another" in printed
+    assert "written by a newer pdebench-hss (schema 4, this one reads up to 3); use that version or another" in printed
     assert (board / "plan.json").read_bytes() == content
 
 
@@ -352,7 +352,7 @@ def test_a_folder_of_records_that_is_a_link_is_refused(board):
 @pytest.fixture
 def strange(board) -> Path:
     """A board in which a task's title, a model's label and a reason are meant to do harm."""
-    from pdebench_hss.trials.validation import trial_key
+    from pdebench_hss.trials.trial import trial_key
 
     for path in sorted((board / "records").glob("*.json")):
         content = json.loads(path.read_text())
@@ -403,7 +403,7 @@ def test_no_file_or_terminal_gets_text_that_does_something(strange, tmp_path):
 
 def test_a_table_gives_the_names_that_its_records_have(strange):
     assert command("leaderboard", strange)[0] == 0
-    names = {record.trial["model_label"] for record in Store(strange).current()}
+    names = {record.trial.model_label for record in Store(strange).current()}
     table = read_board(strange / "results.csv").results
     assert set(table["model"]) == names
     assert set(table["equation"]) == {TROUBLE}

@@ -11,9 +11,12 @@ from dataclasses import dataclass
 
 import pytest
 import torch
-from pdebench_hss_models.neural_hss import device_checks, triton_launch, triton_probe, triton_report
+from pdebench_hss_models.neural_hss import device_checks
 from pdebench_hss_models.neural_hss.layer import HSSLayer
-from pdebench_hss_models.neural_hss.triton_layer import apply_triton, merge_rows
+from pdebench_hss_models.neural_hss.triton import launch as triton_launch
+from pdebench_hss_models.neural_hss.triton import probe as triton_probe
+from pdebench_hss_models.neural_hss.triton import report as triton_report
+from pdebench_hss_models.neural_hss.triton.layer import apply_triton, merge_rows
 from torch import Tensor
 
 from pdebench_hss.training import flops

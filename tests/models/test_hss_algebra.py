@@ -7,8 +7,16 @@ from itertools import pairwise
 
 import pytest
 import torch
-from pdebench_hss_models.neural_hss.algebra import Factors, add, from_dense, inverse, multiply, to_dense, transpose
-from pdebench_hss_models.neural_hss.layer import HSSMatrix
+from pdebench_hss_models.neural_hss.matrix.algebra import (
+    Factors,
+    add,
+    from_dense,
+    inverse,
+    multiply,
+    to_dense,
+    transpose,
+)
+from pdebench_hss_models.neural_hss.matrix.parameters import HSSMatrix
 from torch import Tensor, nn
 from torch.nn import functional as F
 

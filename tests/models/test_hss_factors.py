@@ -6,9 +6,11 @@ import math
 
 import pytest
 import torch
-from pdebench_hss_models.neural_hss.factors import Factors, apply_tree, to_dense
-from pdebench_hss_models.neural_hss.layer import HSSLayer, HSSMap, HSSMatrix
-from pdebench_hss_models.neural_hss.tree import count_parameters, levels_for
+from pdebench_hss_models.neural_hss.layer import HSSLayer, HSSMap
+from pdebench_hss_models.neural_hss.matrix.factors import Factors, to_dense
+from pdebench_hss_models.neural_hss.matrix.parameters import HSSMatrix
+from pdebench_hss_models.neural_hss.matrix.sweep import apply_tree
+from pdebench_hss_models.neural_hss.matrix.tree import count_parameters, levels_for
 from torch import Tensor
 
 

@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 import torch
 from pdebench_hss_models.neural_hss import pdebench_hss_models
-from pdebench_hss_models.neural_hss.factors import to_dense
-from pdebench_hss_models.neural_hss.fit import (
+from pdebench_hss_models.neural_hss.fit.model import (
     CUTOFFS,
     STARTS,
     HSSFit,
@@ -22,7 +21,8 @@ from pdebench_hss_models.neural_hss.fit import (
     shorten,
     sketch,
 )
-from pdebench_hss_models.neural_hss.refine import pseudo_solve, refine
+from pdebench_hss_models.neural_hss.fit.refine import pseudo_solve, refine
+from pdebench_hss_models.neural_hss.matrix.factors import to_dense
 from torch import Tensor
 
 from pdebench_hss import Recipe, Scale, TaskInfo, TaskSpec

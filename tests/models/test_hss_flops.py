@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import torch
 from paper_tasks import make_task
-from pdebench_hss_models.neural_hss import triton_layer
+from pdebench_hss_models.neural_hss.apply.ways import WAYS
 from pdebench_hss_models.neural_hss.model import NeuralHSS
-from pdebench_hss_models.neural_hss.ways import WAYS
+from pdebench_hss_models.neural_hss.triton import layer as triton_layer
 
 from pdebench_hss.training import flops
 from pdebench_hss.training.counting import counting

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 import torch
-from pdebench_hss_models.neural_hss import forest, layer
-from pdebench_hss_models.neural_hss.forest import forest_sum
+from pdebench_hss_models.neural_hss import layer
+from pdebench_hss_models.neural_hss.apply import forest
+from pdebench_hss_models.neural_hss.apply.forest import forest_sum
+from pdebench_hss_models.neural_hss.apply.modes import modal_sum
 from pdebench_hss_models.neural_hss.layer import HSSMap
-from pdebench_hss_models.neural_hss.modes import modal_sum
 from test_hss_ways import SHAPES, batch_last
 from torch.utils._python_dispatch import TorchDispatchMode
 

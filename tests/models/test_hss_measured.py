@@ -9,9 +9,11 @@ from dataclasses import replace
 
 import pytest
 import torch
-from pdebench_hss_models.neural_hss import device_checks, measured, triton_layer, ways
-from pdebench_hss_models.neural_hss.cost import CPU, GPU, Axis, best_cut, price, triton_seconds
-from pdebench_hss_models.neural_hss.measured import Measured, Timing, fit
+from pdebench_hss_models.neural_hss import device_checks
+from pdebench_hss_models.neural_hss.apply import measured, ways
+from pdebench_hss_models.neural_hss.apply.cost import CPU, GPU, Axis, best_cut, price, triton_seconds
+from pdebench_hss_models.neural_hss.apply.measured import Measured, Timing, fit
+from pdebench_hss_models.neural_hss.triton import layer as triton_layer
 
 CUDA = torch.device("cuda", 0)
 SMALL, LARGE = Axis(64, 64, 1, 2, terms=1, rows=256), Axis(1024, 1024, 3, 32, terms=1, rows=8192)

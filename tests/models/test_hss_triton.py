@@ -14,8 +14,9 @@ from pathlib import Path
 import pandas as pd
 import pytest
 import torch
-from pdebench_hss_models.neural_hss import triton_layer, triton_probe
-from pdebench_hss_models.neural_hss.triton_layer import apply_triton, available
+from pdebench_hss_models.neural_hss.triton import layer as triton_layer
+from pdebench_hss_models.neural_hss.triton import probe as triton_probe
+from pdebench_hss_models.neural_hss.triton.layer import apply_triton, available
 
 HERE = Path(__file__).parent
 
@@ -37,7 +38,7 @@ def test_the_promises_hold_in_the_interpreter() -> None:
 def report(out: Path, *options: str) -> pd.DataFrame:
     """The command itself fails if a kernel spills, needs too much shared memory or does the wrong arithmetic."""
     pytest.importorskip("triton")
-    run = python("-m", "pdebench_hss_models.neural_hss.triton_report", "--out", str(out), *options, interpret=False)
+    run = python("-m", "pdebench_hss_models.neural_hss.triton.report", "--out", str(out), *options, interpret=False)
     assert run.returncode == 0, run.stdout[-5000:] + run.stderr[-2000:]
     return pd.read_csv(f"{out}.csv")
 
@@ -75,7 +76,7 @@ def test_kernels_compile_for_every_architecture_and_precision(tmp_path: Path) ->
 )
 def test_the_report_complains(flaw: dict[str, object], complaint: str) -> None:
     pytest.importorskip("triton")
-    from pdebench_hss_models.neural_hss.triton_report import Entry, broken_promises
+    from pdebench_hss_models.neural_hss.triton.report import Entry, broken_promises
 
     fine = Entry("expand", "n=64", "float32", "ieee", "sm_80", 4, 96, 8192, 0, "FFMA:512")
     assert broken_promises(fine) == []
@@ -174,5 +175,5 @@ def test_half_precision_is_refused() -> None:
 
 
 def test_the_layer_can_be_imported_without_triton() -> None:
-    code = "import sys, pdebench_hss_models.neural_hss.triton_layer; sys.exit('triton' in sys.modules)"
+    code = "import sys, pdebench_hss_models.neural_hss.triton.layer; sys.exit('triton' in sys.modules)"
     assert python("-c", code, interpret=False).returncode == 0

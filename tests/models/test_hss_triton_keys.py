@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 import torch
-from pdebench_hss_models.neural_hss import triton_layer
 from pdebench_hss_models.neural_hss.layer import HSSLayer
+from pdebench_hss_models.neural_hss.triton import layer as triton_layer
 
 triton = pytest.importorskip("triton")
 
@@ -13,7 +13,7 @@ triton = pytest.importorskip("triton")
 @pytest.fixture
 def launched(monkeypatch):
     """The launches of a step with the key under which Triton would look for their machine code; nothing is run."""
-    from pdebench_hss_models.neural_hss import triton_launch
+    from pdebench_hss_models.neural_hss.triton import launch as triton_launch
     from triton.backends.compiler import GPUTarget
     from triton.compiler import make_backend
     from triton.runtime.jit import create_function_from_signature

@@ -6,13 +6,14 @@ import math
 
 import pytest
 import torch
-from pdebench_hss_models.neural_hss import triton_layer
-from pdebench_hss_models.neural_hss.activation import leaky_relu
-from pdebench_hss_models.neural_hss.cost import CPU, LARGEST_ROOT, Axis, best_cut, price, prices, root_entries
-from pdebench_hss_models.neural_hss.expand import collapse, expand
-from pdebench_hss_models.neural_hss.factors import Factors
-from pdebench_hss_models.neural_hss.layer import HSSLayer, HSSMap, HSSMatrix
-from pdebench_hss_models.neural_hss.modes import modal_sum
+from pdebench_hss_models.neural_hss.apply.activation import leaky_relu
+from pdebench_hss_models.neural_hss.apply.cost import CPU, LARGEST_ROOT, Axis, best_cut, price, prices, root_entries
+from pdebench_hss_models.neural_hss.apply.modes import modal_sum
+from pdebench_hss_models.neural_hss.layer import HSSLayer, HSSMap
+from pdebench_hss_models.neural_hss.matrix.expand import collapse, expand
+from pdebench_hss_models.neural_hss.matrix.factors import Factors
+from pdebench_hss_models.neural_hss.matrix.parameters import HSSMatrix
+from pdebench_hss_models.neural_hss.triton import layer as triton_layer
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 

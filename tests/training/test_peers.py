@@ -10,26 +10,29 @@ import time
 import numpy as np
 import pytest
 import torch
+from board_records import TRIAL
 from torch import nn
 
 import pdebench_hss as pb
 from pdebench_hss.base.errors import UsageError
 from pdebench_hss.runs.config import RunConfig
 from pdebench_hss.runs.executors.endings import Gang
+from pdebench_hss.runs.executors.halves import Ending
 from pdebench_hss.runs.runner import Run
 from pdebench_hss.training.peers import ProcessGroup, refusal
 from pdebench_hss.trials.record import Record
+from pdebench_hss.trials.status import Status
 from pdebench_hss.trials.store import Store
 
 pytestmark = pytest.mark.timeout(240)
 
-# Nine samples in batches of four: the last batch of an epoch is one sample, and a rank has nothing to do.
+# Nine samples in batches of four: the last batch of an epoch is one sample, and a peer has nothing to do.
 UNEVEN = {"tasks": "toy", "scale": "smoke", "budget": "steps=50", "train_size": 9}
 
 
 def run(toys, out, **options):
     pb.run(**{**UNEVEN, "plugins": [toys], "out": str(out), **options})
-    return {record.trial["model"]: record for record in Store(out).all()}
+    return {record.trial.model: record for record in Store(out).all()}
 
 
 def losses(out, record) -> np.ndarray:
@@ -50,11 +53,11 @@ def test_two_processes_compute_what_one_does_and_a_rank_that_dies_is_a_status(to
         assert other.metrics["test_err"] == pytest.approx(record.metrics["test_err"], rel=1e-4)
         assert (other.spent["samples"], other.spent["flops"]) == (record.spent["samples"], record.spent["flops"])
         assert other.provenance["ddp"] == 2
-    assert together["linear"].status == "ok"  # it fits itself, on rank 0
+    assert together["linear"].status == "ok"  # it fits itself, on peer 0
     assert together["toy_conv"].status == "failed"
     assert "--ddp 2: it draws random numbers in its forward pass" in together["toy_conv"].reason
     assert together["toy_deserter"].status == "failed"
-    assert "SIGSEGV" in together["toy_deserter"].reason  # the cause, and not that rank 0 lost its partner
+    assert "SIGSEGV" in together["toy_deserter"].reason  # the cause, and not that peer 0 lost the other
 
 
 def test_stopped_with_two_processes_it_goes_on_with_one(toys, tmp_path):
@@ -94,16 +97,16 @@ def test_inline_has_one_process_only(toys, tmp_path):
         Run(config).execute()
 
 
-@pytest.mark.parametrize(("size", "ranks"), [(8, 2), (7, 2), (5, 3), (2, 4), (1, 3)])
-def test_shares_cover_the_batch_and_their_weights_make_its_mean(size, ranks):
+@pytest.mark.parametrize(("size", "peers"), [(8, 2), (7, 2), (5, 3), (2, 4), (1, 3)])
+def test_shares_cover_the_batch_and_their_weights_make_its_mean(size, peers):
     values = torch.arange(1.0, size + 1)
     total, seen = 0.0, []
-    for rank in range(ranks):
+    for peer in range(peers):
         group = ProcessGroup.__new__(ProcessGroup)
-        group.rank, group.size = rank, ranks
+        group.number, group.size = peer, peers
         mine, weight = group.share(torch.arange(size))
-        assert len(mine)  # every rank takes part in every step
-        total += weight * values[mine].mean().item() / ranks  # as DistributedDataParallel averages
+        assert len(mine)  # every peer takes part in every step
+        total += weight * values[mine].mean().item() / peers  # as DistributedDataParallel averages
         seen += mine.tolist() if weight else []
     assert seen == list(range(size))
     assert total == pytest.approx(values.mean().item())
@@ -129,14 +132,14 @@ def test_what_depends_on_how_a_batch_is_split_is_refused_and_nothing_is_changed(
     assert torch.equal(random, torch.get_rng_state())
 
 
-def test_the_first_rank_that_ends_badly_by_itself_is_the_reason():
+def test_the_first_peer_that_ends_badly_by_itself_is_the_reason():
     gang = Gang(3)
-    gang.end(0, Record("k", {}, "failed", "PartnerLost: rank 0 of 3 lost the others"))
+    gang.end(0, Ending(Record("k", TRIAL, Status.FAILED, "peer 0 of 3 lost the others"), peer_lost=True))
     assert gang.abandoned
     assert not gang.failed
-    gang.end(2, Record("k", {}, "out_of_memory", "killed"))
+    gang.end(2, Ending(Record("k", TRIAL, Status.OUT_OF_MEMORY, "killed")))
     assert gang.failed
     assert gang.missing == [1]
     assert gang.record is None
-    gang.end(1, Record("k", {}, "failed", "crashed: SIGKILL"))
+    gang.end(1, Ending(Record("k", TRIAL, Status.FAILED, "crashed: SIGKILL")))
     assert gang.record.status == "out_of_memory"

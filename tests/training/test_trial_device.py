@@ -20,8 +20,10 @@ from pdebench_hss import ModelSpec
 from pdebench_hss.boards.frames import group_line, leaderboard, results
 from pdebench_hss.contract.budget import Budget
 from pdebench_hss.training import graphs, trial_device
-from pdebench_hss.training.peers import PartnerLost, ProcessGroup, is_lost_partner
+from pdebench_hss.training.peers import PeerLost, ProcessGroup, is_lost_peer
 from pdebench_hss.trials.record import Record
+from pdebench_hss.trials.status import Status
+from pdebench_hss.trials.trial import Trial
 
 CPU = torch.device("cpu")
 
@@ -42,8 +44,8 @@ def test_the_default_precision_is_not_in_a_key_and_another_is():
 def test_a_board_never_mixes_precisions():
     trials = [dataclasses.replace(TRIAL, device="cuda", precision=p) for p in ("float32", "tf32")]
     old = {name: value for name, value in trials[0].to_dict().items() if name != "precision"}
-    records = [Record(t.key, t.to_dict(), "ok", metrics={"test_err": 1.0}) for t in trials]
-    records.append(Record("old", {**old, "seed": 1}, "ok", metrics={"test_err": 1.0}))
+    trials.append(Trial.from_dict({**old, "seed": 1}))
+    records = [Record(t.key, t, Status.OK, metrics={"test_err": 1.0}) for t in trials]
     board = leaderboard(results(records))
     assert sorted(board["device"]) == ["cuda", "cuda tf32"]
     assert board.set_index("device")["n_seeds"].to_dict() == {"cuda": 2, "cuda tf32": 1}
@@ -224,12 +226,12 @@ NCCL = "NCCL error in: ProcessGroupNCCL.cpp:3690, "
         (ValueError("gloo: closed by peer"), False),
     ],
 )
-def test_a_lost_partner_is_told_from_other_trouble(monkeypatch, error, lost):
-    assert is_lost_partner(error) == lost
+def test_a_lost_peer_is_told_from_other_trouble(monkeypatch, error, lost):
+    assert is_lost_peer(error) == lost
     group = ProcessGroup.__new__(ProcessGroup)
-    group.rank, group.size = 0, 2
+    group.number, group.size = 0, 2
     monkeypatch.setattr(dist, "destroy_process_group", lambda: None)
-    with pytest.raises(PartnerLost if lost else type(error)) as raised, group.together():
+    with pytest.raises(PeerLost if lost else type(error)) as raised, group.together():
         raise error
     assert str(error).splitlines()[0] in str(raised.value)
 

@@ -14,6 +14,7 @@ with m sensors, width w and o = basis * out_channels:
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import torch
@@ -30,7 +31,7 @@ class DeepONet(nn.Module):
         if depth < 2:
             raise ValueError(f"deeponet: depth={depth}, but branch and trunk need at least 2 linear layers")
         self.shape_out = (task.out_channels, *task.grid)
-        self.sensors = (..., *(slice(None, None, sensor_stride),) * task.dim)
+        self.sensors: tuple[Any, ...] = (..., *(slice(None, None, sensor_stride),) * task.dim)
         sensor_count = task.in_channels * math.prod(-(-n // sensor_stride) for n in task.grid)
         self.branch = perceptron(sensor_count, width, basis * task.out_channels, depth)
         self.trunk = perceptron(task.dim, width, basis * task.out_channels, depth)

@@ -14,6 +14,7 @@ d a multiple of 8, with H = heads * head_dim and K = H * kernel_multiplier:
 from __future__ import annotations
 
 import math
+from typing import Literal
 
 import numpy as np
 import torch
@@ -70,7 +71,7 @@ class PositionCode(nn.Module):
 class Tail(nn.Module):
     """Mix neighbours at half resolution, then combine with the features themselves point by point."""
 
-    def __init__(self, width: int, out_channels: int, padding: str) -> None:
+    def __init__(self, width: int, out_channels: int, padding: Literal["zeros", "circular"]) -> None:
         super().__init__()
         half = -(-width // 2)
 

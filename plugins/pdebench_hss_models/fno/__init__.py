@@ -36,7 +36,8 @@ BY_DIM = {
 def hparams(task: TaskInfo, scale: str) -> dict[str, Any]:
     row = PAPER.get(task.name) if scale == "paper" else None
     row = row or BY_DIM[scale][min(task.dim, 3)]
-    return {**row, "modes": min(row["modes"], min(task.grid) // 2)}  # a grid of n points has n/2 modes per sign
+    modes = min(row["modes"], min(task.grid) // 2)  # a grid of n points has n/2 modes per sign
+    return {**row, "modes": modes, "way": "auto"}  # fft, dft or auto: same numbers to rounding, see `ways`
 
 
 FNO = ModelSpec(

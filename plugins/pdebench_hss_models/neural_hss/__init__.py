@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from pdebench_hss.contract.citations import NEURAL_HSS
-from pdebench_hss.contract.hookspecs import hookimpl
-from pdebench_hss.contract.model import ModelSpec
+from pdebench_hss_studies.citation import NEURAL_HSS
+
+from pdebench_hss import ModelSpec, hookimpl
 
 from .hparams import fit_hparams, fit_supports, hparams, recipe
 
@@ -31,7 +31,7 @@ def pdebench_hss_models() -> list[ModelSpec]:
             supports=fit_supports,
             size_knob="rank",
             training_free=True,
-            version="2",  # with the option symmetric
+            version="3",  # 2: the option symmetric; 3: products add to each other inside, other rounding
             description="One HSS matrix fitted to (input, output) pairs by alternating least squares, from a start "
             "that takes the operator to be self-adjoint, one that does not, or the better one on held-out samples.",
         ),

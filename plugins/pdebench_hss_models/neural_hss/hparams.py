@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from .tree import levels_for
+from .matrix.tree import levels_for
 
 if TYPE_CHECKING:
-    from pdebench_hss.contract.task import TaskInfo
+    from pdebench_hss import TaskInfo
 
 COMMON = {"scalars": 0, "cp_rank": 64, "way": "auto"}
 

@@ -18,9 +18,9 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor, nn
 
-from .factors import Factors
+from .apply.modes import modal_sum
 from .layer import HSSMap
-from .modes import modal_sum
+from .matrix.factors import Factors
 
 KINDS = ("none", "hss", "dense", "cp")
 

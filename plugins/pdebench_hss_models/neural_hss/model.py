@@ -19,7 +19,7 @@ from .layer import HSSLayer
 from .lift import field_map
 
 if TYPE_CHECKING:
-    from pdebench_hss.contract.task import TaskInfo
+    from pdebench_hss import TaskInfo
 
 
 class NeuralHSS(nn.Module):

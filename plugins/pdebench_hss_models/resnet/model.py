@@ -12,6 +12,8 @@ pooling, so the receptive field is 4 * blocks + 1 points wide. Parameters:
 
 from __future__ import annotations
 
+from typing import Literal
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -19,10 +21,16 @@ from torch.nn import functional as F
 from pdebench_hss import TaskInfo
 
 CONVOLUTION = {1: nn.Conv1d, 2: nn.Conv2d, 3: nn.Conv3d}
-PADDING = {"periodic": "circular", "dirichlet": "zeros", "neumann": "replicate", "mixed": "replicate"}
+Padding = Literal["zeros", "reflect", "replicate", "circular"]
+PADDING: dict[str, Padding] = {
+    "periodic": "circular",
+    "dirichlet": "zeros",
+    "neumann": "replicate",
+    "mixed": "replicate",
+}
 
 
-def padding_for(task: TaskInfo) -> str:
+def padding_for(task: TaskInfo) -> Padding:
     """What a convolution sees beyond the edge of the box.
 
     A Dirichlet field is zero there, the even extension of a Neumann field repeats its last value. A mixed problem
@@ -39,14 +47,14 @@ class ResNet(nn.Module):
         self.blocks = nn.Sequential(*(Block(task.dim, width, padding_for(task)) for _ in range(blocks)))
         self.projection = convolution(width, task.out_channels, kernel_size=1)
         if task.dim == 3:  # the order in memory in which 3D convolutions are fast (1.7 times, on a CPU)
-            self.to(memory_format=torch.channels_last_3d)
+            self.to(memory_format=torch.channels_last_3d)  # type: ignore[call-overload]  # torch's stubs lack it
 
     def forward(self, u: Tensor) -> Tensor:
         return self.projection(self.blocks(self.lift(u)))  # (batch, out_channels, *grid)
 
 
 class Block(nn.Module):
-    def __init__(self, dim: int, width: int, padding: str) -> None:
+    def __init__(self, dim: int, width: int, padding: Padding) -> None:
         super().__init__()
         self.first, self.second = (
             CONVOLUTION[dim](width, width, kernel_size=3, padding=1, padding_mode=padding, bias=False) for _ in range(2)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from pdebench_hss import hookimpl
-from pdebench_hss.contract.task import Recipe, Scale, TaskSpec
+from functools import partial
+
+from pdebench_hss import Recipe, Scale, TaskSpec, hookimpl
 
 HERE = "pdebench_hss_tasks.advection_diffusion"
 
 # Grids, samples and training of poisson_1d_grf, so that the two rows differ in c alone.
-TRAINING = {"lr": 1e-3, "lr_min": 1e-5, "weight_decay": 1e-3}
-SMALL = Recipe(steps=500, batch=32, **TRAINING)
-PAPER = Recipe(epochs=2000, batch=256, **TRAINING)
+training = partial(Recipe, lr=1e-3, lr_min=1e-5, weight_decay=1e-3)
+SMALL = training(steps=500, batch=32)
+PAPER = training(epochs=2000, batch=256)
 
 ADVECTION_DIFFUSION_1D = TaskSpec(
     name="advection_diffusion_1d",

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
-from pdebench_hss import hookimpl
-from pdebench_hss.contract.citations import NEURAL_HSS
-from pdebench_hss.contract.task import Recipe, Scale, TaskSpec
+from pdebench_hss_studies.citation import NEURAL_HSS
+
+from pdebench_hss import Recipe, Scale, TaskSpec, hookimpl
 
 HERE = "pdebench_hss_tasks.gray_scott"
 
@@ -19,7 +20,7 @@ THE_WELL = """@inproceedings{ohana2024well,
   year      = {2024}
 }"""
 
-TRAINING = {"lr": 1e-3, "lr_min": 1e-5, "weight_decay": 0.0}
+training = partial(Recipe, lr=1e-3, lr_min=1e-5, weight_decay=0.0)
 
 # patch: the side of the simulated square as a fraction of the paper's (see starts.py). The small scale keeps the
 # paper's mesh width and time step and takes a quarter of its area and a twentieth of its time.
@@ -49,9 +50,9 @@ FORWARD = TaskSpec(
     dtype="float32",
     chunk=12,
     scales={
-        "smoke": Scale((16, 16), train=12, test=12, recipe=Recipe(steps=4, batch=4, **TRAINING), options=SMOKE),
-        "small": Scale((64, 64), train=192, test=48, recipe=Recipe(steps=300, batch=8, **TRAINING), options=SMALL),
-        "paper": Scale((128, 128), train=960, test=120, recipe=Recipe(epochs=10, batch=64, **TRAINING), options=PAPER),
+        "smoke": Scale((16, 16), train=12, test=12, recipe=training(steps=4, batch=4), options=SMOKE),
+        "small": Scale((64, 64), train=192, test=48, recipe=training(steps=300, batch=8), options=SMALL),
+        "paper": Scale((128, 128), train=960, test=120, recipe=training(epochs=10, batch=64), options=PAPER),
     },
     citation=f"{NEURAL_HSS}\n\n{THE_WELL}",
     description="Six (f, k) pairs from each random start (Gaussians or Fourier noise); Fourier-ETDRK4 solver.",

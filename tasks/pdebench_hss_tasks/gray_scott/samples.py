@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from pdebench_hss.contract.task import Scale
+from pdebench_hss import Scale
 
 from .etdrk4 import solve
 from .spectrum import resample
@@ -35,7 +35,9 @@ def generate(seeds: Sequence[int], size: Scale, cases: Sequence[int]) -> tuple[n
     n, patch = size.grid[0], size.options["patch"]
     families, patterns = zip(*(CASES[case] for case in cases))
     pairs = np.array([PATTERNS[pattern] for pattern in patterns])  # (n, 2)
-    starts = np.stack([start(family, seed, *pair, n, patch) for family, seed, pair in zip(families, seeds, pairs)])
+    starts = np.stack(
+        [start(family, seed, feed, kill, n, patch) for family, seed, (feed, kill) in zip(families, seeds, pairs)]
+    )
     constants = np.broadcast_to(pairs[:, :, None, None], starts.shape)  # (n, 2, *grid), as starts
     inputs = np.concatenate([starts, constants], axis=1)  # (n, 4, *grid)
     return inputs, coarse(inputs, 0, size)

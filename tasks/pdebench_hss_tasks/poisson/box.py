@@ -40,7 +40,8 @@ def synthesize(coefficients: np.ndarray, shape: Sequence[int]) -> np.ndarray:
 def analyze(fields: np.ndarray) -> np.ndarray:
     """The sine coefficients of fields that vanish on the boundary: ``(samples, *shape) -> (samples, *(shape - 1))``."""
     shape = fields.shape[1:]
-    values = fields[(slice(None), *(slice(1, None),) * len(shape))]
+    interior = (slice(None), *(slice(1, None) for _ in shape))
+    values = fields[interior]
     for axis, n in enumerate(shape, start=1):
         values = _sines(values, axis, length=n - 1)
     return values * (2.0 ** len(shape) / np.prod(shape))
@@ -58,8 +59,8 @@ def solve(forcing: np.ndarray) -> np.ndarray:
 
 def solve_series(coefficients: np.ndarray, shape: Sequence[int]) -> np.ndarray:
     """The same u, from the sine coefficients of f: ``(samples, *modes) -> (samples, *shape)``."""
-    kept = tuple(slice(n - 1) for n in shape)
-    coefficients = coefficients[(slice(None), *kept)]
+    kept = (slice(None), *(slice(n - 1) for n in shape))
+    coefficients = coefficients[kept]
     return synthesize(coefficients * inverse_symbol(coefficients.shape[1:], shape), shape)
 
 
@@ -70,12 +71,12 @@ def inverse_symbol(modes: Sequence[int], shape: Sequence[int]) -> np.ndarray:
         raise ValueError(f"the stencils need one spacing: grid {tuple(shape)} must have as many points on each axis")
     if dim not in (1, 2, 3):
         raise ValueError(f"there are stencils in 1, 2 and 3 dimensions, not in {dim}")
-    lams = [2 - 2 * np.cos(np.pi * np.arange(1, m + 1) / n) for m in modes]
-    lams = np.meshgrid(*lams, indexing="ij", sparse=True)
-    total = sum(lams)
+    along = [2 - 2 * np.cos(np.pi * np.arange(1, m + 1) / n) for m in modes]
+    lams = np.meshgrid(*along, indexing="ij", sparse=True)
+    total = np.asarray(sum(lams))
     if dim == 1:
         return 1 / (n**2 * (total + total**2 / 12))
-    cross = sum(a * b for a, b in combinations(lams, 2))
+    cross = np.asarray(sum(a * b for a, b in combinations(lams, 2)))
     return (1 - total / 12) / (n**2 * (total - cross / 6))
 
 

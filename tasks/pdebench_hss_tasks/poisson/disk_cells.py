@@ -69,7 +69,7 @@ def _part(
     reach = np.sqrt(radius**2 - y**2)  # the line y leaves the disk at t = -reach and t = reach
     between = np.clip(x, -reach, reach)
     crossed = y * (plain(between) - plain(-reach)) + weighted(between, radius) - weighted(-reach, radius)
-    left = weighted(np.minimum(x, -reach), radius) - weighted(-radius, radius)
+    left = weighted(np.minimum(x, -reach), radius) - weighted(np.asarray(-radius), radius)
     right = weighted(np.maximum(x, reach), radius) - weighted(reach, radius)
     return crossed + np.where(y > 0, 2 * (left + right), 0)
 

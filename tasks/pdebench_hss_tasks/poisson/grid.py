@@ -13,10 +13,11 @@ every r-th point of n points is the same convention with n / r points, so down-s
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
-from pdebench_hss.contract.task import Scale
+from pdebench_hss import Scale
 
 
 def points(grid: Sequence[int]) -> np.ndarray:
@@ -38,8 +39,8 @@ def restrict(fields: np.ndarray, grid: Sequence[int]) -> np.ndarray:
     fine = fields.shape[-len(grid) :]
     if any(n % m for n, m in zip(fine, grid)):
         raise ValueError(f"the grid {tuple(grid)} is not nested in {fine}: each size must divide the finer one")
-    steps = tuple(slice(None, None, n // m) for n, m in zip(fine, grid))
-    return np.ascontiguousarray(fields[(..., *steps)])
+    steps: tuple[Any, ...] = (Ellipsis, *(slice(None, None, n // m) for n, m in zip(fine, grid)))
+    return np.ascontiguousarray(fields[steps])
 
 
 def coarse_shape(size: Scale, level: int) -> tuple[int, ...]:

@@ -1,0 +1,27 @@
+"""What a trial needs to run here and must not depend on. Light: no torch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Context:
+    """Places, threads, where from, how many share the work.
+
+    ``plugin_files`` are those given by ``--plugin``; ``task_files`` the one of them, if any, that brings the task: the
+    scorer loads no other, so no code of a model. ``data`` names the file in this machine's data cache; by default it is
+    the one that the task's generator makes.
+    ``peer`` is the number of this process among ``peers`` that meet at ``rendezvous`` and train together (see `peers`).
+    """
+
+    data: str = ""
+    threads: int = 0
+    checkpoint: str = ""
+    plugin_files: tuple[str, ...] = ()
+    task_files: tuple[str, ...] = ()
+    peer: int = 0
+    peers: int = 1
+    rendezvous: str = ""
+    gpu: int = 0  # of those that the process sees
+    cuda_graphs: bool = False

@@ -1,0 +1,5 @@
+"""`hss_fit`: an HSS matrix fitted to pairs without gradients."""
+
+from .model import HSSFit
+
+__all__ = ["HSSFit"]

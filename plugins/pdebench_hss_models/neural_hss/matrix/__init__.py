@@ -1,0 +1,1 @@
+"""HSS matrices: sizes, factors, products, algebra. Knows no layer and no task."""
