@@ -7,7 +7,24 @@ from typing import Annotated
 import typer
 
 from ..base.version import __version__
-from . import bench, board, check, cite, compare, data, doctor, listing, new, params, plot, report, run, show, study
+from . import (
+    bench,
+    board,
+    check,
+    cite,
+    compare,
+    data,
+    doctor,
+    listing,
+    new,
+    pack,
+    params,
+    plot,
+    report,
+    run,
+    show,
+    study,
+)
 
 app = typer.Typer(
     name="pdebench-hss",
@@ -50,6 +67,7 @@ app.command("compare")(compare.compare)
 app.command("plot")(plot.plot)
 app.command("report")(report.report)
 app.command("serve")(report.serve)
+app.command("pack")(pack.pack)
 app.command("bench")(bench.bench)
 app.add_typer(data.app, name="data")
 app.command("doctor")(doctor.doctor)

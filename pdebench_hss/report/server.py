@@ -70,7 +70,8 @@ class LiveBoard:
 
     def _files(self) -> Iterator[str]:
         """Name, size and time of every file the page is made from."""
-        for path in (self.store.path / "plan.json", *sorted(self.store.records_dir.glob("*.json"))):
+        records = self.store.records_dir
+        for path in (self.store.path / "plan.json", *sorted(records.glob("*.json")), *sorted(records.glob("packed.*"))):
             try:
                 status = path.stat()
             except FileNotFoundError:  # replaced or removed while we look

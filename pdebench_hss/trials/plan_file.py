@@ -63,6 +63,20 @@ class PlanFile:
         content = {"schema": validation.SCHEMA, "commands": commands, "cells": entries}
         write_text(self.path, json.dumps(content, indent=1) + "\n")
 
+    def tidy(self) -> None:
+        """The same content with a line per cell, which takes three quarters of the place."""
+        try:
+            content = validation.parse_json(read_plain(self.path, validation.LARGEST_PLAN))
+            self._read()
+        except (FileNotFoundError, BadFile):
+            return  # what is wrong with it is told where it is used
+        lines = [f"{json.dumps(cell)}: {_compact(entry)}" for cell, entry in content.pop("cells").items()]
+        head = ",\n".join(f" {json.dumps(name)}: {_compact(value)}" for name, value in content.items())
+        cells = ",\n".join(f"  {line}" for line in lines)
+        text = f'{{\n{head},\n "cells": {{\n{cells}\n }}\n}}\n'
+        if text.encode() != self.path.read_bytes():
+            write_text(self.path, text)
+
     def refuse_newer(self) -> None:
         """A plan of a newer schema is not replaced by what this version would make of it."""
         try:
@@ -84,3 +98,7 @@ class PlanFile:
         if complaints:
             write_text(folder / "plan.json", self.path.read_text(encoding="utf-8"))
         return [f"plan.json: {complaint}; dropped (the old plan is in records/set_aside)" for complaint in complaints]
+
+
+def _compact(value: Any) -> str:
+    return json.dumps(value, separators=(",", ":"))

@@ -49,6 +49,10 @@ class Newer(Invalid):
     """A record that a newer version wrote."""
 
 
+class RecordWarning(UserWarning):
+    """A record, or part of a plan, that can't be used."""
+
+
 def parse_json(content: bytes) -> dict[str, Any]:
     """A JSON object; anything else is `Invalid`."""
     if not content:

@@ -11,6 +11,7 @@ import os
 import subprocess
 import sys
 import sysconfig
+import tarfile
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -101,6 +102,17 @@ def test_everything_comes_from_wheels_and_is_found(environment, tmp_path):
     assert "pdebench-unet 0.1.0 (entry point pdebench_unet)" in environment.run(
         "pdebench-hss", "show", "unet", cwd=tmp_path
     )
+
+
+def test_the_source_distribution_holds_no_boards_and_stays_small(tmp_path):
+    command = [sys.executable, "-m", "hatchling", "build", "-t", "sdist", "-d", str(tmp_path)]
+    subprocess.run(command, cwd=ROOT, check=True, capture_output=True, timeout=120)
+    (path,) = tmp_path.iterdir()
+    assert path.stat().st_size < 2_000_000
+    with tarfile.open(path) as file:
+        names = {name.partition("/")[2] for name in file.getnames()}
+    assert {"LICENSE", "README.md", "pyproject.toml", "pdebench_hss/__init__.py", "tests/conftest.py"} <= names
+    assert not any(name.startswith("leaderboards") for name in names)
 
 
 def test_a_model_and_tasks_from_packages_run_on_the_command_line(environment, tmp_path):
