@@ -17,10 +17,13 @@ from torch import Tensor, nn
 from pdebench_hss.counting import counting
 
 from .apply.activation import leaky_relu
+from .apply.chain import Link, chain
 from .apply.cost import Axis
 from .apply.forest import forest_sum
 from .apply.modes import modal_sum
 from .apply.ways import COUNTED, batches_terms, check_way, cuts, pick_triton, through_triton
+from .matrix.expand import expand_together
+from .matrix.factors import Factors
 from .matrix.parameters import HSSMatrix
 from .matrix.tree import deepest
 
@@ -52,14 +55,21 @@ class HSSMap(nn.Module):
 
     def forward(self, z: Tensor, slope: Tensor | None = None) -> Tensor:
         """The map, and LeakyReLU with this slope after it if one is given."""
+        return follow(z, [(self, slope)])
+
+    def axis_by_axis(self, z: Tensor, slope: Tensor | None) -> Tensor:
+        """The map in any number of dimensions, by itself."""
         points, sizes = [weight.shape[0] for weight in self.axes], self.sizes(z)
-        way = COUNTED if counting() else self.way
+        way = self.way_now()
         if pick_triton(way, sizes, z.device, z.dtype):
             return through_triton(z, [weight.factors() for weight in self.axes], points, slope)
         levels = cuts(way, sizes, z.device)
         apply = forest_sum if batches_terms(z.device) else modal_sum
         y = apply(z, [weight.cut(level) for weight, level in zip(self.axes, levels)], points)
         return y if slope is None else leaky_relu(y, slope)
+
+    def way_now(self) -> str:
+        return COUNTED if counting() else self.way
 
     def sizes(self, z: Tensor) -> list[Axis]:
         """What the cost model wants to know of each axis."""
@@ -81,3 +91,30 @@ class HSSLayer(nn.Module):
 
     def forward(self, z: Tensor) -> Tensor:
         return self.linear(z, self.slope)
+
+
+Step = tuple[HSSMap, Tensor | None]  # a map, and the slope of the LeakyReLU behind it if there is one
+
+
+def follow(z: Tensor, steps: Sequence[Step]) -> Tensor:
+    """``(batch, *grid)`` through maps one after the other; single matrices on a CPU as one chain."""
+    weights, (way, *others) = [one.axes[0] for one, _ in steps], {one.way_now() for one, _ in steps}
+    single = z.dim() == 2 and all(weight.terms == 1 for weight in weights)
+    if single and z.device.type == "cpu" and way != "triton" and not others:
+        trees = cut_alike(weights, way, z)
+        return chain(z, [Link(a, weight.shape[0], slope) for a, weight, (_, slope) in zip(trees, weights, steps)])
+    for one, slope in steps:
+        z = one.axis_by_axis(z, slope)
+    return z
+
+
+def cut_alike(weights: Sequence[HSSMatrix], way: str, z: Tensor) -> list[Factors]:
+    """Every matrix cut as this way says; those of one kind together."""
+    alike: dict[tuple[int, ...], list[int]] = {}
+    for i, weight in enumerate(weights):
+        alike.setdefault(weight.kind, []).append(i)
+    trees: dict[int, Factors] = {}
+    for kind, members in alike.items():
+        (cut,) = cuts(way, [Axis(*kind, rows=len(z), itemsize=z.itemsize, together=len(members))], z.device)
+        trees.update(zip(members, expand_together([weights[i].factors() for i in members], cut)))
+    return [trees[i] for i in range(len(weights))]

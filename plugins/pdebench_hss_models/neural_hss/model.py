@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
-from .layer import HSSLayer
-from .lift import field_map
+from .layer import HSSLayer, HSSMap, follow
+from .lift import ChannelSum, field_map
 
 if TYPE_CHECKING:
     from pdebench_hss.task import TaskInfo
@@ -67,15 +67,26 @@ class NeuralHSS(nn.Module):
         self.projection = field_map(projection, (1, task.out_channels), (inner, grid), cp_rank=cp_rank, **tree)
 
     def forward(self, x: Tensor) -> Tensor:
-        if self.scalars is None:
-            z = self.lift(x)
-        else:
+        steps = [(layer.linear, layer.slope) for layer in self.layers]
+        lift, projection = only_map(self.lift), only_map(self.projection)
+        if self.scalars is not None:
             split = x.shape[1] - self.scalars.count
             z = self.lift(x[:, :split]) + self.scalars(x[:, split:])
-        z = z.squeeze(1)  # (batch, *inner)
-        for layer in self.layers:
-            z = layer(z)
-        return self.projection(z.unsqueeze(1))
+        elif lift is None:
+            z = self.lift(x)
+        else:
+            z, steps = x, [(lift, None), *steps]
+        if projection is not None:
+            steps.append((projection, None))
+        z = follow(z.squeeze(1), steps).unsqueeze(1)  # (batch, 1, *inner or grid)
+        if projection is None:
+            z = self.projection(z)
+        return z.contiguous()  # a loss takes several times as long on fields that lie in memory otherwise
+
+
+def only_map(module: nn.Module) -> HSSMap | None:
+    """The HSS map that a lift or projection consists of, if it does of one."""
+    return module.only_map if isinstance(module, ChannelSum) else None
 
 
 class ScalarFields(nn.Module):

@@ -27,6 +27,7 @@ class HSSMatrix(nn.Module):
         check_tree(min(out_points, in_points), levels, rank)
         self.shape = (out_points, in_points)
         self.levels, self.rank, self.terms = levels, rank, terms
+        self.kind = (out_points, in_points, levels, rank, terms)
         leaf_rows, leaf_columns = leaf_size(out_points, levels), leaf_size(in_points, levels)
         rows = [leaf_rows] + [2 * rank] * levels
         columns = [leaf_columns] + [2 * rank] * levels
