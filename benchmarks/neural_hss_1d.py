@@ -3,7 +3,7 @@
     python benchmarks/neural_hss_1d.py [--threads 1] [--rounds 100] [--out FILE.csv]
 
 Forward pass, mean squared error and backward pass on noise, at the task's own batch. Both take turns in one process. On
-one thread what is measured is CPU time, which other work on the machine disturbs least; on more it is time on the clock.
+one thread CPU time is measured, which other work on the machine disturbs least; on more, time on the clock.
 
     floor   the matrix products of the step by themselves, on tensors that lie ready: what is left if torch's dispatch,
             autograd, Python, the activations and the loss cost nothing

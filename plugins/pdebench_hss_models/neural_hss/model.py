@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
-from .layer import HSSLayer, HSSMap, follow
+from .layer import HSSLayer, HSSMap, Step, follow
 from .lift import ChannelSum, field_map
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class NeuralHSS(nn.Module):
         self.projection = field_map(projection, (1, task.out_channels), (inner, grid), cp_rank=cp_rank, **tree)
 
     def forward(self, x: Tensor) -> Tensor:
-        steps = [(layer.linear, layer.slope) for layer in self.layers]
+        steps: list[Step] = [(layer.linear, layer.slope) for layer in self.layers]
         lift, projection = only_map(self.lift), only_map(self.projection)
         if self.scalars is not None:
             split = x.shape[1] - self.scalars.count
