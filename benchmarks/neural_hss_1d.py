@@ -21,16 +21,17 @@ import statistics
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
-from pdebench_hss_models.neural_hss.apply.cost import Axis, root_products, tree_products
-from pdebench_hss_models.neural_hss.layer import HSSMap, cut_alike
-from pdebench_hss_models.neural_hss.lift import DenseMap
+from pdebench_hss_models.neural_hss.apply.cost import CPU, Axis, best_cut, root_products, tree_products
+from pdebench_hss_models.neural_hss.layer import HSSLayer
+from pdebench_hss_models.neural_hss.lift import DenseMap, field_map
 from pdebench_hss_models.neural_hss.model import NeuralHSS
 from tabulate import tabulate
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.profiler import ProfilerActivity, profile
 
@@ -41,22 +42,19 @@ CASES = [(task, scale) for scale in ("paper", "small") for task in ("heat_1d", "
 GOALS = {("heat_1d", "paper"): 2.0, ("burgers_1d", "paper"): 2.0}
 
 
-def map_by_map(model: NeuralHSS, x: Tensor) -> Tensor:
-    z = model.lift(x).squeeze(1)
-    for layer in model.layers:
-        z = layer.linear.axis_by_axis(z, layer.slope)
-    return model.projection(z.unsqueeze(1))
+class MapByMap(nn.Module):
+    """The same model with a module, parameters and products of its own for every map, as in more dimensions."""
 
+    def __init__(self, task: Any, hparams: dict[str, Any]) -> None:
+        super().__init__()
+        tree = {key: hparams[key] for key in ("levels", "rank", "outer_rank", "way")}
+        grid, inner = task.grid, (hparams["embed"] or task.grid[0],)
+        self.lift = field_map(hparams["lift"], (1, 1), (grid, inner), cp_rank=1, **tree)
+        self.layers = nn.Sequential(*(HSSLayer(inner, **tree) for _ in range(hparams["layers"])))
+        self.projection = field_map(hparams["projection"], (1, 1), (inner, grid), cp_rank=1, **tree)
 
-class MapByMap:
-    """Inside, every `HSSMap` is applied by itself, those of lift and projection too."""
-
-    def __enter__(self) -> None:
-        self.chained = HSSMap.forward
-        HSSMap.forward = lambda one, z, slope=None: one.axis_by_axis(z, slope)  # type: ignore[method-assign]
-
-    def __exit__(self, *_: object) -> None:
-        HSSMap.forward = self.chained  # type: ignore[method-assign]
+    def forward(self, x: Tensor) -> Tensor:
+        return self.projection(self.layers(self.lift(x).squeeze(1)).unsqueeze(1))
 
 
 def operators(step: Callable[[], Any]) -> int:
@@ -67,13 +65,10 @@ def operators(step: Callable[[], Any]) -> int:
 
 def products_alone(model: NeuralHSS, batch: int) -> Callable[[], None]:
     """The products that the step does: (b, i, k, j) of the cost model, on tensors of these shapes."""
-    weights = [one.axes[0] for one in model.modules() if isinstance(one, HSSMap)]
-    cuts = [a.levels for a in cut_alike(weights, "auto", torch.empty(batch, 1))]
-    shapes = []
-    for kind in {weight.kind for weight in weights}:
-        alike = [cut for weight, cut in zip(weights, cuts) if weight.kind == kind]
-        axis = Axis(*kind, rows=batch, together=len(alike))
-        shapes += [*root_products(axis, alike[0]), *(p for cut in alike for p in tree_products(axis, cut))]
+    weight = model.layers.matrices
+    axis = Axis(*weight.shape, weight.levels, weight.rank, 1, batch, together=weight.terms)
+    cut = best_cut(axis, CPU)
+    shapes = [*root_products(axis, cut), *list(tree_products(axis, cut)) * weight.terms]
     for dense in (one for one in model.modules() if isinstance(one, DenseMap)):
         out, inn = dense.axes[0].shape[1:]
         shapes += [(1, out, inn, batch), (1, inn, out, batch), (1, out, batch, inn)]
@@ -87,34 +82,31 @@ def products_alone(model: NeuralHSS, batch: int) -> Callable[[], None]:
 
 
 def compare(registry: Any, name: str, scale: str, rounds: int, clock: Callable[[], float]) -> dict[str, Any]:
-    spec = registry.task(name).spec
+    spec, hss = registry.task(name).spec, registry.model("neural_hss").spec
     task, batch = spec.info(scale), spec.scales[scale].recipe.batch
-    torch.manual_seed(0)
-    model = registry.model("neural_hss").spec.make(task, registry.model("neural_hss").spec.hparams_for(task))
+    hparams = hss.hparams_for(task)
+    models = {"map by map": MapByMap(task, hparams), "chain": hss.make(task, hparams)}
     x, y = torch.randn(2, batch, 1, *task.grid)
 
-    def step(forward: Callable[[Tensor], Tensor]) -> None:
+    def step(model: nn.Module) -> None:
         model.zero_grad(set_to_none=True)
-        F.mse_loss(forward(x), y).backward()
+        F.mse_loss(model(x), y).backward()
 
-    def one_by_one() -> None:
-        with MapByMap():
-            step(lambda x: map_by_map(model, x))
-
-    ways = {"map by map": one_by_one, "chain": lambda: step(model), "floor": products_alone(model, batch)}
-    taken: dict[str, list[float]] = {way: [] for way in ways}
+    steps = {way: partial(step, model) for way, model in models.items()}
+    steps["floor"] = products_alone(models["chain"], batch)
+    taken: dict[str, list[float]] = {way: [] for way in steps}
     for turn in range(rounds + 3):
-        for way, function in ways.items():
+        for way, function in steps.items():
             start = clock()
             function()
-            if turn >= 3:
+            if turn >= 3:  # the first ones warm up
                 taken[way].append(1e3 * (clock() - start))
     row: dict[str, Any] = {"task": name, "scale": scale, "batch": batch}
     for way, values in taken.items():
         row |= {f"{way} ms": statistics.median(values), f"{way} min": min(values)}
     row["faster"] = row["map by map ms"] / row["chain ms"]
     row["over floor"] = row["chain ms"] / row["floor ms"]
-    return row | {f"{way} operators": operators(ways[way]) for way in ("map by map", "chain")}
+    return row | {f"{way} operators": operators(steps[way]) for way in models}
 
 
 def main() -> int:

@@ -5,25 +5,21 @@ from __future__ import annotations
 import pytest
 import torch
 from paper_tasks import make_task
-from pdebench_hss_models.neural_hss.apply.chain import Link, chain
+from pdebench_hss_models.neural_hss.apply.chain import chain
 from pdebench_hss_models.neural_hss.apply.cost import CPU, Axis, price
-from pdebench_hss_models.neural_hss.layer import HSSMap, follow
-from pdebench_hss_models.neural_hss.matrix.expand import expand, expand_together
+from pdebench_hss_models.neural_hss.layer import HSSChain, HSSLayer, forest_map
+from pdebench_hss_models.neural_hss.lift import field_map
+from pdebench_hss_models.neural_hss.matrix.expand import expand
 from pdebench_hss_models.neural_hss.matrix.factors import to_dense
 from pdebench_hss_models.neural_hss.matrix.parameters import HSSMatrix
 from pdebench_hss_models.neural_hss.model import NeuralHSS
+from pdebench_hss_models.neural_hss.triton import layer as triton_layer
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from pdebench_hss import flops
 
-# (rows, columns) of each map and whether an activation follows it: neighbours of one kind, padding, other kinds.
-CHAINS = [
-    [((16, 16), True)],
-    [((16, 16), False), ((16, 16), True), ((16, 16), True), ((16, 16), False)],
-    [((13, 13), True), ((13, 13), False), ((13, 13), True)],
-    [((22, 11), False), ((22, 22), True), ((22, 22), True), ((11, 22), False)],
-]
+ACTIVE = [(True,), (False, True, True, False), (True, False, True)]
 
 
 @pytest.fixture(autouse=True)
@@ -31,116 +27,126 @@ def _seed() -> None:
     torch.manual_seed(0)
 
 
-def links_of(sizes: list, cut: int) -> tuple[list[HSSMatrix], list[Tensor | None], list[Link]]:
-    matrices = [HSSMatrix(*shape, levels=2, rank=2).double() for shape, _ in sizes]
-    slopes = [nn.Parameter(torch.tensor([0.3 - 0.2 * i]).double()) if act else None for i, (_, act) in enumerate(sizes)]
-    links = [Link(expand(m.factors(), cut), m.shape[0], slope) for m, slope in zip(matrices, slopes)]
-    return matrices, slopes, links
+def make(points: int, active: tuple[bool, ...], way: str = "auto") -> HSSChain:
+    made = HSSChain(points, levels=2, rank=2, active=active, way=way).double()
+    nn.init.uniform_(made.slopes, -0.5, 0.9)
+    return made
 
 
-def one_by_one(z: Tensor, matrices: list[HSSMatrix], slopes: list[Tensor | None]) -> Tensor:
+def one_by_one(z: Tensor, one: HSSChain) -> Tensor:
     """Dense matrices and torch's own activation, differentiated by autograd."""
-    for matrix, slope in zip(matrices, slopes):
-        rows, columns = matrix.shape
-        z = z @ to_dense(matrix.factors())[0, :rows, :columns].T
-        z = z if slope is None else F.prelu(z, slope)
+    points, slopes = z.shape[1], iter(one.slopes.split(1))
+    for matrix, active in zip(to_dense(one.matrices.factors()), one.active):
+        z = z @ matrix[:points, :points].T
+        z = F.prelu(z, next(slopes)) if active else z
     return z
+
+
+def gradients(y: Tensor, z: Tensor, one: nn.Module) -> tuple[Tensor, ...]:
+    g = torch.linspace(-1, 1, y.numel(), dtype=y.dtype).view(y.shape)
+    return torch.autograd.grad(y, [z, *one.parameters()], g, retain_graph=True)
 
 
 @pytest.mark.parametrize("row_major", [True, False])
 @pytest.mark.parametrize("batch", [1, 5])
-@pytest.mark.parametrize("cut", [0, 1, 2])
-@pytest.mark.parametrize("sizes", CHAINS)
-def test_a_chain_has_the_values_and_gradients_of_its_maps_one_by_one(sizes, cut, batch, row_major) -> None:
-    matrices, slopes, links = links_of(sizes, cut)
-    z = torch.randn(batch, sizes[0][0][1], dtype=torch.float64)
+@pytest.mark.parametrize("points", [16, 13])
+@pytest.mark.parametrize("active", ACTIVE)
+def test_a_chain_has_the_values_and_gradients_of_its_maps_one_by_one(active, points, batch, row_major) -> None:
+    made = make(points, active)
+    z = torch.randn(batch, points, dtype=torch.float64)
     z = (z if row_major else z.T.contiguous().T).requires_grad_()
-    wanted = [z, *(p for m in matrices for p in m.parameters()), *(s for s in slopes if s is not None)]
-    ours, theirs = chain(z, links), one_by_one(z, matrices, slopes)
-    torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-12)
-    g = torch.randn(theirs.shape, dtype=torch.float64)
-    for a, b in zip(torch.autograd.grad(ours, wanted, g), torch.autograd.grad(theirs, wanted, g)):
-        torch.testing.assert_close(a, b, rtol=0, atol=1e-12)
+    expected = one_by_one(z, made)
+    for cut in range(3):
+        y = chain(z, expand(made.matrices.factors(), cut), made.slopes, active)
+        torch.testing.assert_close(y, expected, rtol=0, atol=1e-12)
+        for a, b in zip(gradients(y, z, made), gradients(expected, z, made)):
+            torch.testing.assert_close(a, b, rtol=0, atol=1e-12)
 
 
-def test_gradcheck_of_a_chain() -> None:
-    matrices, slopes, _ = links_of(CHAINS[2], 1)
-    parameters = [p for m in matrices for p in m.parameters()]
+@pytest.mark.parametrize("way", ["tree", "collapsed", "dense"])
+def test_gradcheck_of_a_chain(way) -> None:
+    made = make(13, ACTIVE[2], way)
+    names, values = zip(*made.named_parameters())
 
-    def call(z: Tensor, first: Tensor, last: Tensor, *_: Tensor) -> Tensor:
-        trees = expand_together([m.factors() for m in matrices], 1)
-        return chain(z, [Link(a, 13, slope) for a, slope in zip(trees, (first, None, last))])
+    def call(z: Tensor, *parameters: Tensor) -> Tensor:
+        return torch.func.functional_call(made, dict(zip(names, parameters)), (z,))
 
     z = torch.randn(2, 13, dtype=torch.float64, requires_grad=True)
-    assert torch.autograd.gradcheck(call, (z, slopes[0], slopes[2], *parameters), fast_mode=True)
+    assert torch.autograd.gradcheck(call, (z, *values), fast_mode=True)
+
+
+def test_single_precision_is_as_close_as_rounding_allows() -> None:
+    made = make(64, ACTIVE[1]).float()
+    z = torch.randn(5, 64)
+    exact = one_by_one(z.double(), made.double())
+    assert (made.float()(z) - exact).norm() < 1e-6 * exact.norm()
 
 
 def test_an_input_that_needs_no_gradient_gets_none() -> None:
-    matrices, _, links = links_of(CHAINS[1], 1)
-    z = torch.randn(3, 16, dtype=torch.float64)
-    chain(z, links).sum().backward()
+    made, z = make(16, ACTIVE[1]), torch.randn(3, 16, dtype=torch.float64)
+    made(z).sum().backward()
     assert z.grad is None
-    assert all(p.grad is not None for m in matrices for p in m.parameters())
+    assert all(p.grad is not None for p in made.parameters())
 
 
 def test_a_parameter_that_changed_between_the_passes_is_an_error() -> None:
-    matrices, _, links = links_of(CHAINS[1], 2)
-    y = chain(torch.randn(3, 16, dtype=torch.float64), links).sum()
+    made = make(16, ACTIVE[1], way="tree")
+    y = made(torch.randn(3, 16, dtype=torch.float64)).sum()
     with torch.no_grad():
-        matrices[0].D[0].add_(1)
+        made.matrices.D[0].add_(1)
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):
         y.backward()
 
 
-@pytest.mark.parametrize("cut", [0, 1, 2])
-def test_roots_of_several_matrices_are_those_of_each(cut) -> None:
-    matrices = [HSSMatrix(14, 10, levels=3, rank=2, terms=2).double() for _ in range(3)]
-    blocks = [p for m in matrices for p in m.parameters()]
-    together = expand_together([m.factors() for m in matrices], cut)
-    alone = [expand(m.factors(), cut) for m in matrices]
-    weights = [torch.randn_like(a.D[-1]) for a in alone]
+def test_what_a_gpu_does_is_the_same_map(monkeypatch) -> None:
+    """The functions that a GPU would call, map after map, with the kernels replaced by their definition."""
 
-    def gradients(found: list) -> tuple[Tensor | None, ...]:
-        total = sum((a.D[-1] * w).sum() for a, w in zip(found, weights))
-        return torch.autograd.grad(total, blocks, allow_unused=True)
+    def defined(D, U, C, V, x, bias=None, slope=None, sum_terms=False):  # type: ignore[no-untyped-def]
+        whole = torch.block_diag(*D[0]) + torch.block_diag(*U[0]) @ C[0] @ torch.block_diag(*V[0]).T
+        y = (x @ whole.T).squeeze(-2)
+        return y if slope is None else F.prelu(y, slope)
 
-    for a, b in zip(together, alone):
-        torch.testing.assert_close(a.D[-1], b.D[-1], rtol=0, atol=1e-13)
-    for a, b in zip(gradients(together), gradients(alone)):
-        torch.testing.assert_close(a, b, rtol=0, atol=1e-13)
+    made, z = make(13, ACTIVE[1]), torch.randn(3, 13, dtype=torch.float64)
+    expected = made(z)
+    torch.testing.assert_close(made.one_by_one(z, made.matrices.factors(), forest_map), expected, rtol=0, atol=1e-12)
+    made.way = "triton"
+    with pytest.raises(RuntimeError, match=r"GPU|not installed"):
+        made(z)
+    monkeypatch.setattr(triton_layer, "available", lambda device, dtype: None)
+    monkeypatch.setattr(triton_layer, "apply_triton", defined)
+    torch.testing.assert_close(made(z), expected, rtol=0, atol=1e-12)
+
+
+def test_stacking_keeps_the_values_and_takes_no_random_numbers() -> None:
+    matrices = [HSSMatrix(14, 10, levels=2, rank=2) for _ in range(3)]
+    state = torch.get_rng_state()
+    stacked = HSSMatrix.stack(matrices)
+    assert torch.equal(torch.get_rng_state(), state)
+    assert torch.equal(stacked.dense(), torch.cat([matrix.dense() for matrix in matrices]))
 
 
 @pytest.mark.parametrize("projection", ["none", "hss", "dense"])
 @pytest.mark.parametrize("lift", ["none", "hss", "dense"])
-def test_the_model_is_its_maps_one_by_one(lift, projection) -> None:
-    task = make_task(grid=(24,))
-    model = NeuralHSS(task, levels=2, rank=2, layers=2, lift=lift, projection=projection).double()
-    x, g = torch.randn(2, 3, 1, 24, dtype=torch.float64)
+def test_the_model_is_lift_layers_and_projection_made_one_by_one(lift, projection) -> None:
+    """From the same seed: a chain starts with the very weights that maps of their own would have."""
+    tree = {"levels": 2, "rank": 2, "outer_rank": 1, "way": "auto"}
+    model = NeuralHSS(make_task(grid=(24,)), **tree, layers=2, lift=lift, projection=projection)
+    torch.manual_seed(0)
+    first = field_map(lift, (1, 1), ((24,), (24,)), cp_rank=1, **tree)
+    layers = nn.Sequential(*(HSSLayer((24,), **tree) for _ in range(2)))
+    last = field_map(projection, (1, 1), ((24,), (24,)), cp_rank=1, **tree)
+    x = torch.randn(3, 1, 24)
     y = model(x)
-    z = model.lift(x).squeeze(1)
-    for layer in model.layers:
-        z = layer.linear.axis_by_axis(z, layer.slope)
-    expected = model.projection(z.unsqueeze(1))
     assert y.is_contiguous()
-    torch.testing.assert_close(y, expected, rtol=0, atol=1e-12)
-    parameters = list(model.parameters())
-    for a, b in zip(torch.autograd.grad(y, parameters, g), torch.autograd.grad(expected, parameters, g)):
-        torch.testing.assert_close(a, b, rtol=0, atol=1e-12)
-
-
-def test_maps_of_other_ways_or_several_terms_are_done_one_by_one() -> None:
-    maps = [HSSMap((16,), (16,), 2, 2, way="tree"), HSSMap((16,), (16,), 2, 2, outer_rank=2, way="dense")]
-    z = torch.randn(3, 16)
-    torch.testing.assert_close(follow(z, [(one, None) for one in maps]), maps[1](maps[0](z)))
+    torch.testing.assert_close(y, last(layers(first(x).squeeze(1)).unsqueeze(1)), rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("cut", [0, 1, 2, 3])
 def test_the_cost_model_counts_the_products_of_a_chain(cut) -> None:
-    matrices = [HSSMatrix(64, 64, levels=3, rank=2) for _ in range(4)]
+    made = HSSChain(64, levels=3, rank=2, active=[False] * 4)
     x = torch.randn(7, 64, requires_grad=True)
-
-    def step() -> None:
-        trees = expand_together([m.factors() for m in matrices], cut)
-        chain(x, [Link(a, 64, None) for a in trees]).sum().backward()
-
-    assert flops.count(step) == 4 * price(Axis(64, 64, 3, 2, terms=1, rows=7, together=4), cut, CPU).flops
+    axis = Axis(64, 64, 3, 2, terms=1, rows=7, together=4)
+    counted = flops.count(
+        lambda: chain(x, expand(made.matrices.factors(), cut), made.slopes, made.active).sum().backward()
+    )
+    assert counted == 4 * price(axis, cut, CPU).flops

@@ -64,12 +64,6 @@ class ChannelSum(nn.Module):
         ins, outs = channels
         self.maps = nn.ModuleList(nn.ModuleList(make() for _ in range(ins)) for _ in range(outs))
 
-    @property
-    def only_map(self) -> HSSMap | None:
-        """The HSS map that is all there is, if that is so."""
-        only = self.maps[0][0] if len(self.maps) == len(self.maps[0]) == 1 else None
-        return only if isinstance(only, HSSMap) else None
-
     def forward(self, x: Tensor) -> Tensor:
         fields = x.unbind(1)
         sums = [reduce(add, (m(z) for m, z in zip(row, fields))) for row in self.maps]

@@ -1,10 +1,11 @@
-"""HSS maps in 1D, one after the other, with their activations, and the derivative of the whole:
+"""HSS maps of one kind in 1D, one after the other, with their activations, and the derivative of the whole:
 
     z_0 = x,      y_k = A_k z_{k-1},      z_k = LeakyReLU_{alpha_k}(y_k)  or  y_k,      k = 1 .. K
 
 In 1D matrices are small, and time goes into the number of operations rather than into arithmetic. So all K maps are one
-function to autograd, and its derivative is written down: `sweep` takes A_k over z_{k-1} and A_k^T over the gradient of
-y_k, and the gradient of alpha_k is the sum of dz_k y_k where y_k < 0.
+function to autograd with the derivative written down: `sweep` takes A_k over z_{k-1} and A_k^T over the gradient of
+y_k, and the gradient of alpha_k is the sum of dz_k y_k where y_k < 0. Blocks of all maps lie in the same tensors, which
+leaves autograd and the optimiser K times fewer of them, and `expand` builds the roots of all maps at once.
 
 Fields are columns, ``(nodes, size, batch)``, from the first map to the last. Kept for the derivative are z_{k-1}, y_k
 where there is a slope, and the coefficients of the sweeps, 4 r / m of a field.
@@ -25,63 +26,57 @@ from ..matrix.sweep import Coefficients, block_gradients, coefficients, product
 from .activation import leaky_relu_gradients
 
 
-class Link(NamedTuple):
-    """One map: a matrix (with a terms axis of 1 in front), its rows without padding, the slope of what follows."""
-
-    a: Factors
-    rows: int
-    slope: Tensor | None
-
-
 class Kept(NamedTuple):
-    """What a link keeps for its derivative; ``columns`` without padding, ``y`` if there is a slope."""
+    """What a map keeps for its derivative: A, the coefficients of its sweep, and y and the slope if there is one."""
 
     a: Factors
     inner: Coefficients
-    columns: int
     y: Tensor | None
     slope: float
 
 
-def chain(z: Tensor, links: Sequence[Link]) -> Tensor:
-    """``(batch, columns of the first link) -> (batch, rows of the last)``"""
-    sizes = [(len(link.a.blocks), link.rows) for link in links]
-    return _Chain.apply(z, sizes, *(tensor for link in links for tensor in (*link.a.blocks, link.slope)))
+def chain(z: Tensor, maps: Factors, slopes: Tensor, active: Sequence[bool]) -> Tensor:
+    """``(batch, points) -> (batch, points)`` through square maps, whose matrices are the terms of ``maps``.
+
+    ``slopes`` has one entry for each map that is ``active``, that is followed by LeakyReLU. Rows and columns beyond the
+    points are padding.
+    """
+    return _Chain.apply(z, active, slopes, *maps.blocks)
 
 
 class _Chain(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, z: Tensor, sizes: list[tuple[int, int]], *tensors: Tensor | None) -> Tensor:
-        x, kept, start = z.T, [], 0
-        for count, rows in sizes:
-            a, alpha = Factors.of([block[0] for block in tensors[start : start + count]]), tensors[start + count]
+    def forward(ctx: Any, z: Tensor, active: Sequence[bool], slopes: Tensor, *blocks: Tensor) -> Tensor:
+        x, kept, values = z.T, [], iter(slopes.tolist())
+        for is_active, *of_map in zip(active, *(block.unbind(0) for block in blocks)):
+            a = Factors.of(of_map)
             inner = coefficients(a, _columns(x, a))
             y = product(a, inner)
-            slope = 1.0 if alpha is None else alpha.item()
-            kept.append(Kept(a, inner, x.shape[0], None if alpha is None else y, slope))
-            x = _points(y if alpha is None else F.leaky_relu(y, slope), rows)
-            start += count + 1
+            slope = next(values) if is_active else 1.0
+            kept.append(Kept(a, inner, y if is_active else None, slope))
+            x = _points(F.leaky_relu(y, slope) if is_active else y, z.shape[1])
         ctx.kept = kept
-        ctx.save_for_backward(*tensors)
+        ctx.save_for_backward(slopes, *blocks)
         return x.T
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gz: Tensor) -> tuple[Tensor | None, ...]:
         _ = ctx.saved_tensors  # an error if a parameter was changed since
-        g, gradients = gz.T, []
-        for link in reversed(ctx.kept):
-            at, alpha = transpose(link.a), None
+        g, by_map, alphas = gz.T, [], []
+        for a, inner, y, slope in reversed(ctx.kept):
+            at = transpose(a)
             p = _columns(g, at)
-            if link.y is not None:
-                p, alpha = leaky_relu_gradients(p, link.y, link.slope)
+            if y is not None:
+                p, alpha = leaky_relu_gradients(p.contiguous(), y, slope)
+                alphas.append(alpha)
             back = coefficients(at, p)
-            blocks = block_gradients(link.inner, back).blocks
-            gradients.append((*(block.unsqueeze(0) for block in blocks), alpha))
-            if link is not ctx.kept[0] or ctx.needs_input_grad[0]:
-                g = _points(product(at, back), link.columns)
-        gz = g.T if ctx.needs_input_grad[0] else None
-        return gz, None, *(gradient for of_link in reversed(gradients) for gradient in of_link)
+            by_map.append(block_gradients(inner, back).blocks)
+            if len(by_map) < len(ctx.kept) or ctx.needs_input_grad[0]:
+                g = _points(product(at, back), gz.shape[1])
+        blocks = (torch.stack(of_block[::-1]) for of_block in zip(*by_map))
+        slopes = torch.cat(alphas[::-1]) if alphas else None
+        return g.T if ctx.needs_input_grad[0] else None, None, slopes, *blocks
 
 
 def _columns(x: Tensor, a: Factors) -> Tensor:

@@ -11,29 +11,19 @@ result and so leaves the transpose, V (U A)^T. Nothing is copied: one level hold
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
+from torch.autograd.function import FunctionCtx, once_differentiable
 
 from .factors import Factors
 
 
 def expand(a: Factors, cut: int) -> Factors:
     """The same matrices (with a terms axis) as trees of ``cut`` levels."""
-    return expand_together([a], cut)[0]
-
-
-def expand_together(matrices: Sequence[Factors], cut: int) -> list[Factors]:
-    """`expand` of matrices with equal blocks, in as many products as one of them takes."""
-    levels = matrices[0].levels
-    if cut == levels:
-        return list(matrices)
-    upper = zip(*((*a.D[cut:], *a.U[cut:], *a.V[cut:]) for a in matrices))
-    roots = _Roots.apply(levels - cut, len(matrices), *(block for alike in upper for block in alike))
-    return [Factors((*a.D[:cut], root), a.U[:cut], a.V[:cut]) for a, root in zip(matrices, roots)]
+    if cut == a.levels:
+        return a
+    root = _Root.apply(a.levels - cut, *a.D[cut:], *a.U[cut:], *a.V[cut:])
+    return Factors((*a.D[:cut], root.unsqueeze(-3)), a.U[:cut], a.V[:cut])
 
 
 def collapse(a: Factors) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -44,13 +34,10 @@ def collapse(a: Factors) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     return short.D[0], short.U[0], short.D[1].squeeze(-3), short.V[0]
 
 
-class _Roots(torch.autograd.Function):
-    """One root for each matrix; of every block those of all matrices come after each other."""
-
+class _Root(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, levels: int, count: int, *blocks: Tensor) -> tuple[Tensor, ...]:
-        stacks = [_stack(blocks[i : i + count]) for i in range(0, len(blocks), count)]  # (count terms, nodes, ..)
-        d, u, v = stacks[: levels + 1], stacks[levels + 1 : -levels], stacks[-levels:]
+    def forward(ctx: FunctionCtx, levels: int, *blocks: Tensor) -> Tensor:
+        d, u, v = blocks[: levels + 1], blocks[levels + 1 : -levels], blocks[-levels:]
         root, flipped, halves = d[-1].squeeze(-3), False, []
         for i in reversed(range(levels)):
             first, second = (v[i], u[i]) if flipped else (u[i], v[i])
@@ -58,33 +45,27 @@ class _Roots(torch.autograd.Function):
             halves.append((root, half))
             root, flipped = _block_rows(second, half.mT), not flipped
             _diagonal(root, first.shape[-3]).add_(d[i].mT if flipped else d[i])
-        ctx.terms, ctx.halves, ctx.flipped = blocks[0].shape[0], halves, flipped
+        ctx.levels, ctx.halves, ctx.flipped = levels, halves, flipped
         ctx.save_for_backward(*u, *v)
-        return (root.mT if flipped else root).unsqueeze(-3).split(ctx.terms)
+        return root.mT if flipped else root
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, *roots: Tensor) -> tuple[Tensor | None, ...]:
-        flipped, levels = ctx.flipped, len(ctx.halves)
+    def backward(ctx: FunctionCtx, g: Tensor) -> tuple[Tensor | None, ...]:
+        levels, flipped = ctx.levels, ctx.flipped
         u, v = ctx.saved_tensors[:levels], ctx.saved_tensors[levels:]
-        g = _stack(roots).squeeze(-3)
         g = g.mT if flipped else g
         gd, gu, gv = [], [], []
-        for i, (root, half) in enumerate(reversed(ctx.halves)):
+        for i, (root, half) in zip(range(levels), reversed(ctx.halves)):
             block = _diagonal(g, u[i].shape[-3])  # (terms, nodes, rows, columns) of what is held: A or A^T
-            gd.append((block.mT if flipped else block).contiguous())
+            gd.append(block.mT if flipped else block)
             flipped = not flipped
             first, second = (v[i], u[i]) if flipped else (u[i], v[i])
             g_second, g_half = _pull_back(second, half.mT, g)
             g_first, g = _pull_back(first, root, g_half.mT)
             gu.append(g_second if flipped else g_first)
             gv.append(g_first if flipped else g_second)
-        stacks = (*gd, g.unsqueeze(-3), *gu, *gv)
-        return None, None, *(block for stack in stacks for block in stack.split(ctx.terms))
-
-
-def _stack(blocks: Sequence[Tensor]) -> Tensor:
-    return torch.cat(blocks) if len(blocks) > 1 else blocks[0]
+        return None, *gd, g.unsqueeze(-3), *gu, *gv
 
 
 def _by_node(a: Tensor, nodes: int) -> Tensor:
