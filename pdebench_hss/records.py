@@ -213,6 +213,8 @@ class Store:
         arrays = self._arrays(key, sha256, [] if names is not None and not names else [*errors, *(names or ())])
         validation.check_errors(fields, arrays)
         validation.check_drawn(arrays)
+        if sha256 is None:
+            record = dataclasses.replace(record, metrics=validation.means_behind(record.metrics, arrays))
         return record, arrays
 
     def _other_arrays(self, key: str, sha256: str | None, names: Collection[str]) -> dict[str, np.ndarray]:
