@@ -293,6 +293,8 @@ def read_from(
     arrays = files.arrays(key, sha256, [] if names is not None and not names else [*errors, *(names or ())])
     validation.check_errors(fields, arrays)
     validation.check_drawn(arrays)
+    if sha256 is None:
+        record = dataclasses.replace(record, metrics=validation.means_behind(record.metrics, arrays))
     return record, arrays
 
 

@@ -338,6 +338,15 @@ def check_errors(fields: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) ->
             raise Invalid(f"{name} is {stated!r}, and the mean of the errors behind it {mean!r}")
 
 
+def means_behind(metrics: Mapping[str, float], arrays: Mapping[str, np.ndarray]) -> dict[str, float]:
+    """The errors of a record of schema 1, to the last digit: nothing but its samples, which have a CRC, vouches for the
+    digits beyond `ROUNDING`."""
+    from ..training.metrics import mean_of
+
+    behind = {name: arrays[f"error_{name}"] for name in metrics if f"error_{name}" in arrays}
+    return {name: mean_of(behind[name]) if name in behind else stated for name, stated in metrics.items()}
+
+
 # Arrays that make sense together only: who asks for one of them is answered after a look at all.
 PARTNERS = (
     ("curve_steps", "curve_losses"),

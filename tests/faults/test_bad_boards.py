@@ -235,6 +235,13 @@ def test_records_of_the_first_release_are_checked_by_their_arrays(board, damage)
     assert results(board).loc[("toy_conv", 0), "status"] == "missing"
 
 
+def test_a_digit_of_an_old_record_that_its_samples_do_not_support_is_not_shown(good, board):
+    as_schema_1(board)
+    edit(victim(board), lambda c: c["metrics"].update(max_error=c["metrics"]["max_error"] * (1 + 1e-13)))
+    assert command("leaderboard", board)[0] == 0
+    assert results(board)["max_error"].equals(results(good)["max_error"])
+
+
 @pytest.mark.parametrize("value", [None, float("nan"), float("inf")])
 def test_an_old_record_that_is_ok_without_an_error_is_read_as_diverged(board, value):
     as_schema_1(board)
