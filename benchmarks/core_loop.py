@@ -89,14 +89,14 @@ def main() -> None:
         for name in sorted(loops, reverse=bool(repeat % 2)):
             trained[name] = copy.deepcopy(start)
             taken[name].append(seconds(loops[name], trained[name], train, options.steps))
-        weights = zip(trained["bare"].parameters(), trained["core"].parameters())
+        weights = zip(trained["bare"].parameters(), trained["core"].parameters(), strict=True)
         assert all(torch.equal(a, b) for a, b in weights), "the two loops did not do the same"
 
     medians = {name: statistics.median(values) for name, values in taken.items()}
     rows = [
         [name, medians[name], min(taken[name]), max(taken[name]), 1e3 * medians[name] / options.steps] for name in loops
     ]
-    overhead = statistics.median(ours / theirs for ours, theirs in zip(taken["core"], taken["bare"])) - 1
+    overhead = statistics.median(ours / theirs for ours, theirs in zip(taken["core"], taken["bare"], strict=True)) - 1
     count = sum(p.numel() for p in start.parameters())
     grid = "x".join(map(str, train.task.grid))
     print(f"resnet, {count} parameters, grid {grid}, batch {NUMBERS.batch}, {options.threads} thread(s)")

@@ -46,7 +46,7 @@ def write_files(megabytes: int, folder: Path) -> tuple[Path, Path]:
     hdf5.write(checked, {"sizes": sizes}, "float64", lambda split: [tuple(samples[split])])
     with h5py.File(plain, "w") as file:
         for split in hdf5.SPLITS:
-            for name, array in zip(hdf5.ARRAYS, samples[split]):
+            for name, array in zip(hdf5.ARRAYS, samples[split], strict=True):
                 file.create_dataset(f"{split}/{name}", data=array)
     return checked, plain
 
@@ -86,13 +86,13 @@ def compare(megabytes: int, repeats: int) -> tuple[list[list[Any]], float]:
         checked, plain = write_files(megabytes, Path(folder))
         ways = {"plain": (read_by_hdf5, plain), "HDF5": (read_by_hdf5, checked), "charted": (read_by_charts, checked)}
         first, *others = (read(path) for read, path in ways.values())
-        assert all(np.array_equal(a, b) for arrays in others for a, b in zip(first, arrays))
+        assert all(np.array_equal(a, b) for arrays in others for a, b in zip(first, arrays, strict=True))
         del first, others
         taken: dict[str, list[tuple[float, float]]] = {way: [] for way in ways}
         for turn in range(repeats):
             for way in list(ways)[:: 1 if turn % 2 else -1]:
                 taken[way].append(seconds(*ways[way]))
-    medians = {way: [statistics.median(times) for times in zip(*taken[way])] for way in ways}
+    medians = {way: [statistics.median(times) for times in zip(*taken[way], strict=True)] for way in ways}
     more = [medians["charted"][clock] / medians["plain"][clock] - 1 for clock in (0, 1)]
     rows = [
         [f"{megabytes} MB", clock, *(1e3 * medians[way][number] for way in ways), 100 * more[number]]

@@ -81,7 +81,7 @@ def reset_matrix(matrix: HSSMatrix, candidate: Candidate, dim: int, added: int) 
     """One axis of ``dim``, of ``added`` terms that are summed."""
     for i, d in enumerate(matrix.D):
         d.copy_(noise(d.shape, d.shape[-1], candidate.leaf if i == 0 else candidate.basis))
-    for u, v in zip(matrix.U, matrix.V):
+    for u, v in zip(matrix.U, matrix.V, strict=True):
         u.copy_(noise(u.shape, u.shape[-1], candidate.basis))
         v.copy_(noise(v.shape, v.shape[-2], candidate.basis))
     matrix.D[0].diagonal(dim1=-2, dim2=-1).add_(candidate.identity)
@@ -159,7 +159,7 @@ def main() -> None:
             seconds = time.perf_counter() - start
             print(f"{task:24}{name:24} train {train:.2e}   held out {held_out[i, j]:.2e}   {seconds:.0f} s", flush=True)
     print("\n| held-out error |", " | ".join(tasks), "| geometric mean |\n" + "|---" * (len(tasks) + 2) + "|")
-    for name, row in zip(candidates, held_out):
+    for name, row in zip(candidates, held_out, strict=True):
         print(f"| {name} |", " | ".join(f"{x:.3g}" for x in row), f"| {np.exp(np.log(row).mean()):.3g} |")
 
 

@@ -117,7 +117,7 @@ def stream(path: Path, samples: int) -> tuple[float, float]:
         sets = [file.create_dataset(name, shape, "float32", chunks=(1, *shape[1:])) for name in ("inputs", "outputs")]
         for first in range(0, samples, CHUNK):
             seeds = range(first, min(first + CHUNK, samples))
-            for dataset, fields in zip(sets, dirichlet.generate_3d(seeds, size)):
+            for dataset, fields in zip(sets, dirichlet.generate_3d(seeds, size), strict=True):
                 dataset[first : seeds.stop] = fields
     return time.perf_counter() - start, peak_memory()
 

@@ -163,7 +163,7 @@ def same_weights_row(seeds: int, scatter: float, worlds: int) -> list[str]:
 
 def all_rows(row: Callable[..., list[str]], cases: Iterable[tuple], worlds: int, jobs: int) -> list[list[str]]:
     with ProcessPoolExecutor(jobs) as pool:
-        return list(pool.map(row, *zip(*((*case, worlds) for case in cases))))
+        return list(pool.map(row, *zip(*((*case, worlds) for case in cases), strict=True)))
 
 
 def one_seed_table(path: Path) -> str:

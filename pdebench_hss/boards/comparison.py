@@ -129,8 +129,8 @@ def _compare_two(
     places = [*a, *(place for place in b if place not in a)]
     findings = decide([_examine(a.get(place), b.get(place), same_weights) for place in places])
     rows = []
-    for place, found in zip(places, findings):
-        row = {"board": other.name, **dict(zip(cell, place))}
+    for place, found in zip(places, findings, strict=True):
+        row = {"board": other.name, **dict(zip(cell, place, strict=True))}
         rows.append(row | _row(a.get(place), b.get(place), found, force))
     table = pd.DataFrame(rows, columns=["board", *cell, *VALUES])
     pairs = [(a[place], b[place]) for place in common]
@@ -157,7 +157,7 @@ class Side:
 def _by_cell(board: BoardFile, cell: list[str]) -> dict[tuple[Any, ...], Side]:
     columns = {*GROUP, *cell, "hardware", "fit_seconds", "predict_ms", "reason", "training_free", "n_expected"}
     whole = board.summary.reindex(columns=[*board.summary.columns, *columns.difference(board.summary.columns)])
-    rows = {place: row for place, (_, row) in zip(_places(whole, cell), whole.iterrows())}
+    rows = {place: row for place, (_, row) in zip(_places(whole, cell), whole.iterrows(), strict=True)}
     if board.results is None:
         return {place: _side_of_summary(row) for place, row in rows.items()}
     results = board.results.reindex(columns=[*{*board.results.columns, *cell}])
@@ -272,7 +272,9 @@ def _notes_on_boards(pairs: list[tuple[Side, Side]], cell: list[str], force: boo
             a, b = differ[0]
             values = f"{_text(a[column]) or 'none'} and {_text(b[column]) or 'none'}"
             notes.append(f"{column} differs in {_cells(len(differ))} (first: {a['task']}, {a['model']}: {values})")
-    machines = [{_text(side.row["hardware"]) for side in sides if side.outcome.finite} for sides in zip(*pairs)]
+    machines = [
+        {_text(side.row["hardware"]) for side in sides if side.outcome.finite} for sides in zip(*pairs, strict=True)
+    ]
     if machines[0] != machines[1]:
         names = " and ".join(", ".join(sorted(side)) or "none" for side in machines)
         notes.append(f"times {'compared' if force else 'left out'} across machines ({names})")

@@ -124,7 +124,7 @@ def leaderboard(results: pd.DataFrame, samples: Mapping[str, np.ndarray] | None 
     results = results[~_without_test(results)]
     used = [name for name in OPTIONAL if name in results]
     rows = [
-        _summary(dict(zip([*GROUP, "model"], names)), trials, samples or {})
+        _summary(dict(zip([*GROUP, "model"], names, strict=True)), trials, samples or {})
         for names, trials in results.groupby([*GROUP, "model"], sort=False, dropna=False)
     ]
     columns = [*LEADERBOARD_COLUMNS, *used]
@@ -142,9 +142,9 @@ def _without_test(results: pd.DataFrame) -> pd.Series:
 
 def seed_errors(trials: pd.DataFrame, samples: Mapping[str, np.ndarray]) -> Errors:
     """What is known of the errors of one cell whose trials all ended well."""
-    keys = dict(zip(trials["seed"], trials["key"]))
+    keys = dict(zip(trials["seed"], trials["key"], strict=True))
     known = {seed: samples[key] for seed, key in keys.items() if key in samples}
-    return Errors.of(dict(zip(trials["seed"], trials["test_err"])), known)
+    return Errors.of(dict(zip(trials["seed"], trials["test_err"], strict=True)), known)
 
 
 def _summary(names: dict[str, Any], trials: pd.DataFrame, samples: Mapping[str, np.ndarray]) -> dict[str, Any]:

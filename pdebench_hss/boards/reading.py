@@ -131,7 +131,7 @@ def _rows(path: Path) -> list[tuple[int, list[str]]]:
 
 def _numbers(path: Path, column: str, values: pd.Series, labels: list[str]) -> pd.Series:
     numbers = []
-    for label, text in zip(labels, values):
+    for label, text in zip(labels, values, strict=True):
         try:
             numbers.append(float(text) if text != "" else math.nan)
         except ValueError:
@@ -159,7 +159,7 @@ def _check(name: str, table: pd.DataFrame, labels: list[str]) -> None:
         raise UsageError(f"{name} has a header and no rows")
     identity = [c for c in [*GROUP, "model", *(["seed"] if kind == "results" else [])] if c in table]
     seen: dict[tuple[str, ...], str] = {}
-    for label, (_, row) in zip(labels, table.iterrows()):
+    for label, (_, row) in zip(labels, table.iterrows(), strict=True):
         _check_row(f"{name}, {label}", kind, row)
         place = tuple(str(row[column]) for column in identity)
         if place in seen:

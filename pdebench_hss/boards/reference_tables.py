@@ -80,7 +80,7 @@ def _lines(reference: ReferenceTable, table: pd.DataFrame) -> list[_Line]:
         for whose, prefix in (("ours", ""), ("paper", "paper_")):
             errors = [_number(row[f"{model}_{prefix}test_err"]) for model in models]
             params = [_number(row[f"{model}_{prefix}params"]) for model in models]
-            cells = list(zip(map(_count, params), errors, _marks(errors)))
+            cells = list(zip(map(_count, params), errors, _marks(errors), strict=True))
             lines.append(_Line(row["equation"] if whose == "ours" else "", whose, cells))
         ratios = [_number(row[f"{model}_ratio"]) for model in models]
         lines.append(_Line("", "ours / paper", [("", ratio, 0) for ratio in ratios]))

@@ -126,7 +126,7 @@ def decide(findings: Sequence[Finding]) -> list[Finding]:
     decided = list(findings)
     family = [number for number, found in enumerate(findings) if found.verdict == ""]
     adjusted = benjamini_hochberg(np.array([findings[number].p_value for number in family]))
-    for number, p in zip(family, adjusted):
+    for number, p in zip(family, adjusted, strict=True):
         decided[number] = replace(findings[number], verdict=_verdict(findings[number], p), p_adjusted=float(p))
     return decided
 

@@ -22,7 +22,7 @@ def entries(citation: str) -> dict[str, str]:
     """The BibTeX entries of a text by their keys; each starts with ``@`` at the beginning of a line."""
     starts = [*_ENTRY.finditer(citation)]
     ends = [match.start() for match in starts[1:]] + [len(citation)]
-    return {match[1]: citation[match.start() : end].strip() for match, end in zip(starts, ends)}
+    return {match[1]: citation[match.start() : end].strip() for match, end in zip(starts, ends, strict=True)}
 
 
 def bibliography(citations: Iterable[tuple[str, str]]) -> str:

@@ -60,7 +60,7 @@ def choose_any(text: str | Sequence[str], models: Iterable[str], tasks: Iterable
             hint = did_you_mean(item, [*models, *tasks])
             see = "pdebench-hss list models, pdebench-hss list tasks"
             raise UsageError(f"no model or task {item!r}.{hint}  See: {see}")
-        for names, chosen in zip(matches, found):
+        for names, chosen in zip(matches, found, strict=True):
             chosen.update(dict.fromkeys(names))
     return list(found[0]), list(found[1])
 

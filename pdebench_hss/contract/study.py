@@ -139,5 +139,5 @@ def _listed(value: Any) -> list[Any]:
 
 def _with_options(names: str | list[str], options: Mapping[str, list[Any]]) -> list[str]:
     """``net`` and ``{rank: [2, 4]}`` -> ``net[rank=2], net[rank=4]``."""
-    combinations = [dict(zip(options, values)) for values in itertools.product(*options.values())]
+    combinations = [dict(zip(options, values, strict=True)) for values in itertools.product(*options.values())]
     return [Choice(name, chosen).label for name in split(names) for chosen in combinations]

@@ -304,7 +304,10 @@ class TaskInfo:
 
         if self.spec.coords is not None:
             return np.asarray(call_target(self.spec.coords)(self.grid), dtype=np.float64)
-        axes = [np.linspace(low, high, n, endpoint=not self.periodic) for (low, high), n in zip(self.domain, self.grid)]
+        axes = [
+            np.linspace(low, high, n, endpoint=not self.periodic)
+            for (low, high), n in zip(self.domain, self.grid, strict=True)
+        ]
         return np.stack(np.meshgrid(*axes, indexing="ij"))
 
     @cached_property

@@ -77,7 +77,7 @@ def write(
 def _stream(group: h5py.Group, parts: Iterable[tuple[Any, Any]], count: int, dtype: str) -> None:
     start = 0
     for blocks in parts:
-        for name, block in zip(ARRAYS, blocks):
+        for name, block in zip(ARRAYS, blocks, strict=True):
             if name not in group:
                 shape = (count, *block.shape[1:])
                 chunks = chunk_shape(shape, np.dtype(dtype).itemsize)

@@ -178,7 +178,7 @@ def _images(task: TaskInfo, name: str, values: np.ndarray, channels: int) -> lis
     cuts = [np.take(values, task.grid[axis] // 2, axis=1 + axis) for axis in axes]  # each (samples, *two axes)
     limits = _limits(np.concatenate([cut.ravel() for cut in cuts]))
     images: list[Image | Curves] = []
-    for axis, cut in zip(axes, cuts):
+    for axis, cut in zip(axes, cuts, strict=True):
         first, second = (a for a in range(3) if a != axis)
         labels = ("xyz"[first], "xyz"[second])
         images.append(_image(f"{name}, middle {'xyz'[axis]}", cut, [bounds[first], bounds[second]], labels, limits))
@@ -263,7 +263,7 @@ def _draw(figure: Any, axes: Any, column: Image | Curves) -> None:
 def _draw_images(figure: Any, axes: Any, column: Image) -> None:
     low, high = column.limits
     colours = "RdBu_r" if low == -high else "viridis"
-    for ax, values in zip(axes, column.values):
+    for ax, values in zip(axes, column.values, strict=False):
         drawn = ax.imshow(
             values, extent=column.extent, origin="lower", cmap=colours, vmin=low, vmax=high,
             aspect="equal" if column.square else "auto", interpolation="nearest",
@@ -280,7 +280,7 @@ def _draw_images(figure: Any, axes: Any, column: Image) -> None:
 
 def _draw_curves(axes: Any, column: Curves) -> None:
     for row, ax in enumerate(axes):
-        for (name, values), (colour, line) in zip(column.curves, column.styles):
+        for (name, values), (colour, line) in zip(column.curves, column.styles, strict=False):
             ax.plot(column.x, values[row], line, color=colour, linewidth=1.3, label=name)
         if column.log:
             ax.set_xscale("log", base=2)

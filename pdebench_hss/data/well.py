@@ -165,7 +165,7 @@ def _write_frame(file: h5py.File, task: TaskInfo, trajectories: int) -> None:
     _put(dimensions, "time", frames, sample_varying=False)
     conditions = file.create_group("boundary_conditions")
     kind = "periodic" if task.periodic else "wall"
-    for name, points in zip(AXES, _axes(task)):
+    for name, points in zip(AXES, _axes(task), strict=False):
         _put(dimensions, name, points.astype(np.float32), sample_varying=False, time_varying=False)
         condition = conditions.create_group(f"{name}_{kind}")
         condition.attrs["associated_dims"] = _names([name])
@@ -192,7 +192,7 @@ def _write_fields(file: h5py.File, task: TaskInfo, inputs: np.ndarray, outputs: 
             time_varying=field.time_varying,
         )
         names.append(field.name)
-    for group, content in zip(groups, (names, [], [])):
+    for group, content in zip(groups, (names, [], []), strict=True):
         group.attrs["field_names"] = _names(content)
 
 

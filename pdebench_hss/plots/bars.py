@@ -32,7 +32,7 @@ def _draw(rows: Sequence[Mapping[str, Any]], kind: str, titles: Mapping[str, str
     figure = new_figure(1.4 + 2.3 * across, 1.1 + down * (0.6 + 0.24 * len(models)))
     panels = figure.subplots(down, across, squeeze=False, sharey=True)
     look = styles(models, (), titles)
-    for axes, task in zip(panels.flat, tasks):
+    for axes, task in zip(panels.flat, tasks, strict=False):
         _panel(axes, [row for row in rows if row["task"] == task], models, kind, look)
         batch = max(row["batch_asked"] for row in rows if row["task"] == task)
         axes.set_title(in_figure(f"{task}, batch {batch}"), loc="left")

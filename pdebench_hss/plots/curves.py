@@ -39,7 +39,7 @@ def draw(table: pd.DataFrame, options: Mapping[str, Any], titles: Mapping[str, s
         1, len(values) + timing, squeeze=False, width_ratios=[1.0] * len(values) + [0.7] * timing
     )[0]
     ends = []
-    for axes, value in zip(columns, values):
+    for axes, value in zip(columns, values, strict=False):
         rows = table if value is None else table[(table[panel] == value) | shared]
         ends.append(_panel(axes, rows, options, titles, look))
         if value is not None:
@@ -47,7 +47,7 @@ def draw(table: pd.DataFrame, options: Mapping[str, Any], titles: Mapping[str, s
     _same_limits(columns[: len(values)])
     if timing:
         _step_times(columns[-1], table, titles, look)
-    label_ends(figure, list(zip(columns, ends)))
+    label_ends(figure, list(zip(columns, ends, strict=False)))
     return figure
 
 

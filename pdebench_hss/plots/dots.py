@@ -30,7 +30,7 @@ def draw(table: pd.DataFrame, options: Mapping[str, Any], titles: Mapping[str, s
     down = -(-len(tasks) // across)
     figure = new_figure(2.0 + 2.0 * across, 0.5 + down * (0.75 + 0.19 * len(models)))
     grid = figure.subplots(down, across, squeeze=False, sharey=True)
-    for axes, task in zip(grid.flat, tasks):
+    for axes, task in zip(grid.flat, tasks, strict=False):
         rows = {str(row["model"]): row for _, row in table[table["task"] == task].iterrows()}
         _panel(axes, rows, models, options, look)
         axes.set_title(label_of(task, titles), loc="left")
@@ -38,7 +38,7 @@ def draw(table: pd.DataFrame, options: Mapping[str, Any], titles: Mapping[str, s
         axes.set_visible(False)
     for axes in grid[:, 0]:
         axes.set_yticks(range(len(models)), [label_of(model, titles) for model in models])
-        for tick, model in zip(axes.get_yticklabels(), models):
+        for tick, model in zip(axes.get_yticklabels(), models, strict=True):
             tick.set_color(look[model].colour)
     grid[0, 0].set_ylim(len(models) - 0.4, -0.6)  # the first model on top
     for axes in list(grid.flat)[max(0, len(tasks) - across) : len(tasks)]:
@@ -56,7 +56,7 @@ def _panel(
         if model not in rows:
             continue
         row, colour = rows[model], look[model].colour
-        for value, (marker, filled) in zip(options["values"], KINDS):
+        for value, (marker, filled) in zip(options["values"], KINDS, strict=False):
             at = row[value["column"]]
             if pd.isna(at):
                 continue
@@ -87,6 +87,6 @@ def _key(figure: Any, options: Mapping[str, Any]) -> None:
     marks = [
         Line2D([], [], linestyle="", marker=marker, color="0.3", markerfacecolor="0.3" if filled else "white",
                markersize=5, label=in_figure(value["text"]))
-        for value, (marker, filled) in zip(options["values"], KINDS)
+        for value, (marker, filled) in zip(options["values"], KINDS, strict=False)
     ]  # fmt: skip
     figure.legend(handles=marks, loc="outside upper right", ncols=len(marks), frameon=False, fontsize=FONT - 1)

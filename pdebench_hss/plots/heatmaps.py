@@ -30,7 +30,7 @@ def draw(table: pd.DataFrame, options: Mapping[str, Any], titles: Mapping[str, s
     grid = figure.subplots(1, len(pairs), squeeze=False, width_ratios=[len(m.columns) for m in means])[0]
     finite = np.concatenate([m.to_numpy(float).ravel() for m in means])
     low, high = np.nanmin(finite), np.nanmax(finite)
-    for axes, (down, across), mean in zip(grid, pairs, means):
+    for axes, (down, across), mean in zip(grid, pairs, means, strict=True):
         image = _map(axes, mean, low, high)
         axes.set_xlabel(in_figure(NAMES.get(across, across)))
         axes.set_ylabel(in_figure(NAMES.get(down, down)))

@@ -43,14 +43,16 @@ def draw(board: pd.DataFrame, cost: str, titles: Mapping[str, str]) -> Any:
     down = -(-len(groups) // across)
     figure = new_figure(3.5 * across + 0.3, 2.4 * down + 0.2)
     grid = figure.subplots(down, across, squeeze=False)
-    for axes, group in zip(grid.flat, groups):
+    for axes, group in zip(grid.flat, groups, strict=False):
         _panel(axes, group, cost, look)
         axes.set_title(_title(group, groups, titles), loc="left")
         axes.set_xlabel(in_figure(COSTS.get(cost, cost)))
         axes.set_ylabel("test error")
     for axes in list(grid.flat)[len(groups) :]:
         axes.set_visible(False)
-    label_ends(figure, [(axes, _names(group, cost, look, titles)) for axes, group in zip(grid.flat, groups)])
+    label_ends(
+        figure, [(axes, _names(group, cost, look, titles)) for axes, group in zip(grid.flat, groups, strict=False)]
+    )
     return figure
 
 

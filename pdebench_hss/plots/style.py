@@ -137,7 +137,7 @@ def label_ends(figure: Any, panels: Sequence[tuple[Any, Sequence[End]]]) -> None
     for axes, ends in panels:
         to_axes = axes.transData + axes.transAxes.inverted()
         heights = [float(to_axes.transform((end.x, end.y))[1]) for end in ends]
-        for end, height in zip(ends, spread(heights, line / axes.get_window_extent().height, top=1.0)):
+        for end, height in zip(ends, spread(heights, line / axes.get_window_extent().height, top=1.0), strict=True):
             axes.annotate(
                 end.text, (end.x, end.y), (1.035, height), xycoords="data", textcoords="axes fraction", va="center",
                 ha="left", color=end.colour, fontsize=FONT - 0.5, annotation_clip=False,

@@ -31,7 +31,7 @@ def make_report(directories: Sequence[Path], references: Sequence[ReferenceTable
                 f"{store.path} holds no records; make some with: pdebench-hss run --out {store.path} --tasks ..."
             )
     names = board_names(directories)
-    data = page_data([read_board(store, name) for store, name in zip(stores, names)], references)
+    data = page_data([read_board(store, name) for store, name in zip(stores, names, strict=True)], references)
     shown = gallery(data["summary"]["rows"], lambda trial: _samples(stores, trial))
     counts = {"rows": data["summary"]["rows"], "trials": data["details"]["trials"], "pictures": shown}
     page = render(data, shown, f"pdebench-hss: {', '.join(names)}")
@@ -43,7 +43,7 @@ def board_names(directories: Sequence[Path]) -> list[str]:
     names = [directory.resolve().name for directory in directories]
     return [
         "/".join(directory.resolve().parts[-2:]) if names.count(name) > 1 else name
-        for directory, name in zip(directories, names)
+        for directory, name in zip(directories, names, strict=True)
     ]
 
 

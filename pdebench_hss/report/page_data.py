@@ -103,11 +103,11 @@ def _rows(number: int, results: pd.DataFrame, table: pd.DataFrame) -> list[dict[
     like = table.groupby(frames.GROUP, sort=False, dropna=False).ngroup()  # rows that are ranked against each other
     groups = [f"{number}-{place}" for place in like]
     trials: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
-    for names, trial in zip(_records(results[identity]), _records(results[list(TRIAL_COLUMNS)])):
+    for names, trial in zip(_records(results[identity]), _records(results[list(TRIAL_COLUMNS)]), strict=True):
         trials.setdefault(tuple(names.values()), []).append({"id": trial_id(number, trial.pop("key")), **trial})
     return [
         {"board": number, "group": group, **row, "trials": trials[tuple(names.values())]}
-        for names, group, row in zip(_records(table[identity]), groups, _records(table[list(ROW_COLUMNS)]))
+        for names, group, row in zip(_records(table[identity]), groups, _records(table[list(ROW_COLUMNS)]), strict=True)
     ]
 
 
@@ -189,7 +189,7 @@ def _thinned(steps: Any, losses: Any) -> list[list[float | None]]:
 def _records(table: pd.DataFrame) -> list[dict[str, Any]]:
     """The rows of a table as plain values; what is missing or not finite is None."""
     columns = {str(name): [_plain(value) for value in table[name].tolist()] for name in table.columns}
-    return [dict(zip(columns, values)) for values in zip(*columns.values())]
+    return [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
 
 
 def _plain(value: Any) -> Any:

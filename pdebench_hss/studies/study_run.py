@@ -127,7 +127,7 @@ def study_table(study: Study, records: Sequence[Record], references: Sequence[Re
         trials[column] = own[column].astype(object)
     key = [*POINT, *study.columns]
     rows = [
-        {**dict(zip(key, names)), **_point(group), "paper_err": _printed(references, *map(str, names[:2]))}
+        {**dict(zip(key, names, strict=True)), **_point(group), "paper_err": _printed(references, *map(str, names[:2]))}
         for names, group in trials.groupby(key, sort=False, dropna=False)
     ]
     return pd.DataFrame(rows, columns=[*POINT, *study.columns, *MEASURED])

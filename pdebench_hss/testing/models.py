@@ -166,7 +166,7 @@ def leaves_its_inputs_alone(subject: Subject) -> None:
     for name, use, fields in _uses(subject):
         before = copy.deepcopy(fields)
         use()
-        same = all(np.array_equal(a, b) for a, b in zip(fields, before))
+        same = all(np.array_equal(a, b) for a, b in zip(fields, before, strict=True))
         _demand(same, f"{name} changes its input in place: let it work on a copy")
 
 

@@ -103,7 +103,7 @@ def samples_have_the_right_shape(subject: TaskSubject) -> None:
         "inputs": (subject.count, info.in_channels, *info.grid),
         "outputs": (subject.count, *steps, info.out_channels, *info.grid),
     }
-    for name, array in zip(expected, subject.seen):
+    for name, array in zip(expected, subject.seen, strict=True):
         _demand(array.shape == expected[name], f"{name} have shape {array.shape}, expected {expected[name]}")
         _demand(array.dtype.kind == "f", f"{name} are {array.dtype}, expected real floating point")
         _demand(bool(np.isfinite(array).all()), f"{name} are not finite everywhere")
@@ -113,7 +113,7 @@ def a_sample_depends_on_its_seed_alone(subject: TaskSubject) -> None:
     """Not on the other samples of its batch, nor on their order."""
     backwards = subject.stored("train", range(subject.count)[::-1])
     alone = subject.stored("train", [subject.count - 1])
-    for name, together, reversed_, single in zip(("inputs", "outputs"), subject.all, backwards, alone):
+    for name, together, reversed_, single in zip(("inputs", "outputs"), subject.all, backwards, alone, strict=True):
         _demand(_close(reversed_[::-1], together), f"{name} change with the order of the seeds")
         _demand(_close(single[0], together[-1]), f"{name} of a sample change with the others in its batch")
 
@@ -128,7 +128,7 @@ def nothing_but_the_seeds_is_random(subject: TaskSubject) -> None:
         second = subject.stored("train", range(subject.count))
     finally:
         np.random.set_state(state)  # noqa: NPY002
-    same = all(np.array_equal(a, b) for a, b in zip(first, second))
+    same = all(np.array_equal(a, b) for a, b in zip(first, second, strict=True))
     _demand(same, "two calls with the same seeds differ: draw from np.random.default_rng(seed) only")
 
 

@@ -75,7 +75,7 @@ class _GraphedStep:
         self.x.copy_(x)
         self.y.copy_(y)
         self.replay()
-        for p, gradient in zip(self.weights, self.gradients):
+        for p, gradient in zip(self.weights, self.gradients, strict=True):
             p.grad = gradient
         return self.loss.clone()
 

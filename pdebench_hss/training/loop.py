@@ -60,7 +60,7 @@ class Curve:
         self.pending = []
         if len(self.steps) == CURVE_POINTS:  # merge neighbours and go on half as densely
             self.steps = self.steps[1::2]
-            self.losses = [(a + b) / 2 for a, b in zip(self.losses[::2], self.losses[1::2])]
+            self.losses = [(a + b) / 2 for a, b in zip(self.losses[::2], self.losses[1::2], strict=True)]
             self.stride *= 2
 
     def arrays(self) -> dict[str, np.ndarray]:
@@ -190,7 +190,7 @@ def fit(
         values, elapsed, stopping = peers.agree(done.losses, now - clock, should_stop())
         clock = now
         way.pace.measured(len(values), elapsed)
-        for value, size in zip(values, done.samples):
+        for value, size in zip(values, done.samples, strict=True):
             if not math.isfinite(value):
                 raise Diverged(f"loss is {value} at step {spent.steps}")
             state.curve.add(spent.steps, value)

@@ -54,7 +54,7 @@ class Descent:
                 group["lr"] = cosine(fraction, self.recipe.lr, self.recipe.lr_min)
             return
         share = cosine(fraction, 1.0, self.recipe.lr_min / self.recipe.lr)
-        for group, peak in zip(self.optimizer.param_groups, self._peaks):
+        for group, peak in zip(self.optimizer.param_groups, self._peaks, strict=True):
             if peak is not None:  # an optimiser may have no rate
                 group["lr"] = peak * share
 
@@ -93,7 +93,7 @@ def closure_step(descent: Descent, evaluate: Callable[[], float], affordable: Ca
         descent.optimizer.step(closure)
     except BudgetSpent:
         with torch.no_grad():
-            for parameter, kept in zip(descent.parameters, best):
+            for parameter, kept in zip(descent.parameters, best, strict=True):
                 parameter.copy_(kept)
     if not losses:
         raise ValueError("a step of the model's optimiser did not call its closure")

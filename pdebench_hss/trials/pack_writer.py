@@ -106,7 +106,7 @@ def finish_install(folder: Path) -> None:
     pack = PackedRecords(folder)
     if pack.damage:
         return  # what it needs is not known
-    for name, wanted in zip((SAMPLES, PICTURES), pack.hashes() or ("", "")):
+    for name, wanted in zip((SAMPLES, PICTURES), pack.hashes() or ("", ""), strict=True):
         pending = folder / f"{name}{PENDING}"
         if wanted and _sha256(pending) == wanted:
             os.replace(pending, folder / name)

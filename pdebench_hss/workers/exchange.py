@@ -41,7 +41,7 @@ def write(path: str | Path, value: Any) -> None:
     start = _aligned(LENGTH_BYTES + len(text))
     with open(path, "wb") as file:
         file.write(len(text).to_bytes(LENGTH_BYTES, "big") + text)
-        for array, offset in zip(arrays, layout.offsets):
+        for array, offset in zip(arrays, layout.offsets, strict=True):
             file.seek(start + offset)
             file.write(array.reshape(-1).view("u1").data)
         file.truncate(start + layout.end)

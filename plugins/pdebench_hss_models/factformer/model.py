@@ -45,7 +45,7 @@ class FactFormer(nn.Module):
 
     def forward(self, u: Tensor) -> Tensor:
         v = self.lift(u.permute(0, 2, 3, 1))  # (batch, n_x, n_y, d)
-        for position, attention in zip(self.positions, self.attentions):
+        for position, attention in zip(self.positions, self.attentions, strict=True):
             v = v + position()
             v = v + attention(v)
         return self.tail(v.permute(0, 3, 1, 2))  # (batch, out_channels, n_x, n_y)

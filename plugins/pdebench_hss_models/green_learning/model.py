@@ -87,7 +87,7 @@ class GreenLearning(nn.Module):
         """The targets in groups that make hidden tensors of a good size, and the same groups of (batch, out, N)."""
         numbers = CHUNK.get(self.points.device.type, 2**24)
         count = max(1, numbers // (len(self.points) * self.green.first.out_features))
-        return zip(self.points.split(count), *(field.split(count, dim=2) for field in fields))
+        return zip(self.points.split(count), *(field.split(count, dim=2) for field in fields), strict=True)
 
     def _current_rows(self) -> Tensor:
         """G at all pairs for the parameters as they are, computed again only when they have changed.
@@ -142,7 +142,7 @@ class ByChunks(torch.autograd.Function):
         for targets, part in ctx.model.chunks(grad):
             with torch.enable_grad():
                 u = ctx.model.integral(targets, leaves[0])
-            for total, term in zip(sums, torch.autograd.grad(u, wanted, part)):
+            for total, term in zip(sums, torch.autograd.grad(u, wanted, part), strict=True):
                 total += term
         remaining = iter(sums)
         return None, *(next(remaining) if leaf.requires_grad else None for leaf in leaves)
@@ -167,6 +167,6 @@ class GreenFunction(nn.Module):
         of_x = targets @ self.first.weight[:, : self.dim].T + self.first.bias  # (targets, width)
         of_y = sources @ self.first.weight[:, self.dim :].T  # (sources, width)
         h = self.activations[0](of_x[:, None] + of_y)  # (targets, sources, width)
-        for linear, activation in zip(self.hidden, self.activations[1:]):
+        for linear, activation in zip(self.hidden, self.activations[1:], strict=True):
             h = activation(linear(h))
         return self.last(h)  # (targets, sources, outputs)

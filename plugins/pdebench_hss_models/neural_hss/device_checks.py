@@ -58,7 +58,7 @@ def off_by(case: tuple[tuple[int, ...], int, int, int, int], dtype: torch.dtype,
     for layer in layers.values():
         y = layer(z)
         results.append([y, *torch.autograd.grad(y, [z, *layer.parameters()], g)])
-    return max(((a - b).norm() / b.norm().clamp_min(1e-30)).item() for b, a in zip(*results))
+    return max(((a - b).norm() / b.norm().clamp_min(1e-30)).item() for b, a in zip(*results, strict=True))
 
 
 def timing(emit: Any, device: str) -> dict[str, Any]:

@@ -53,7 +53,7 @@ class HSSMap(nn.Module):
         self.axes = nn.ModuleList(
             # A short axis gets a shallower tree than a long one.
             HSSMatrix(out, inn, min(levels, deepest(min(out, inn))), rank, terms=outer_rank)
-            for out, inn in zip(out_grid, in_grid)
+            for out, inn in zip(out_grid, in_grid, strict=True)
         )
         for weight in self.axes:  # the sum of r_out products of m factors is then as large as one product
             weight.scale_(outer_rank ** (-0.5 / len(self.axes)))
@@ -65,7 +65,7 @@ class HSSMap(nn.Module):
             return through_triton(z, [weight.factors() for weight in self.axes], points, slope)
         levels = cuts(way, sizes, z.device)
         apply = forest_sum if batches_terms(z.device) else modal_sum
-        y = apply(z, [weight.cut(level) for weight, level in zip(self.axes, levels)], points)
+        y = apply(z, [weight.cut(level) for weight, level in zip(self.axes, levels, strict=True)], points)
         return y if slope is None else leaky_relu(y, slope)
 
     def sizes(self, z: Tensor) -> list[Axis]:
@@ -117,7 +117,7 @@ class HSSChain(nn.Module):
     def one_by_one(self, z: Tensor, maps: Factors, apply: Callable[..., Tensor]) -> Tensor:
         """``apply(z, [matrix], slope=..)`` for each map."""
         slopes = iter(self.slopes.split(1))
-        for active, *blocks in zip(self.active, *(block.split(1) for block in maps.blocks)):
+        for active, *blocks in zip(self.active, *(block.split(1) for block in maps.blocks), strict=True):
             z = apply(z, [Factors.of(blocks)], slope=next(slopes) if active else None)
         return z
 

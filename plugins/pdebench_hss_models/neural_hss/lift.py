@@ -66,7 +66,7 @@ class ChannelSum(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         fields = x.unbind(1)
-        sums = [reduce(add, (m(z) for m, z in zip(row, fields))) for row in self.maps]
+        sums = [reduce(add, (m(z) for m, z in zip(row, fields, strict=True))) for row in self.maps]
         return torch.stack(sums, dim=1) if len(sums) > 1 else sums[0].unsqueeze(1)
 
 
@@ -75,7 +75,7 @@ class DenseMap(nn.Module):
 
     def __init__(self, out_grid: Sequence[int], in_grid: Sequence[int]) -> None:
         super().__init__()
-        self.axes = nn.ParameterList(nn.Parameter(torch.empty(1, e, d)) for e, d in zip(out_grid, in_grid))
+        self.axes = nn.ParameterList(nn.Parameter(torch.empty(1, e, d)) for e, d in zip(out_grid, in_grid, strict=True))
         self.reset_parameters()
 
     def reset_parameters(self) -> None:

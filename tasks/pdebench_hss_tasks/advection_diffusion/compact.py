@@ -60,7 +60,7 @@ def solve(f: np.ndarray, c: float) -> np.ndarray:
     smooth = (left - 2 * middle + right) - drift * (right - left)  # h^2 (D2 - c D1) f
     rhs = (middle + smooth / 12) / n**2
     u = np.zeros((len(f), n))
-    for row, values in zip(u, rhs):
+    for row, values in zip(u, rhs, strict=True):
         row[1:] = solve_banded((1, 1), bands, values)
     return u
 

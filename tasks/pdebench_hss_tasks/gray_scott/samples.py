@@ -33,10 +33,13 @@ LEVELS = ((1, 1), (1, 2), (0.75, 2), (0.5, 2))
 def generate(seeds: Sequence[int], size: Scale, cases: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
     """Inputs (n, 4, *grid) and outputs (n, 2, *grid); cases[i] is the family and pattern of sample i, see `CASES`."""
     n, patch = size.grid[0], size.options["patch"]
-    families, patterns = zip(*(CASES[case] for case in cases))
+    families, patterns = zip(*(CASES[case] for case in cases), strict=True)
     pairs = np.array([PATTERNS[pattern] for pattern in patterns])  # (n, 2)
     starts = np.stack(
-        [start(family, seed, feed, kill, n, patch) for family, seed, (feed, kill) in zip(families, seeds, pairs)]
+        [
+            start(family, seed, feed, kill, n, patch)
+            for family, seed, (feed, kill) in zip(families, seeds, pairs, strict=True)
+        ]
     )
     constants = np.broadcast_to(pairs[:, :, None, None], starts.shape)  # (n, 2, *grid), as starts
     inputs = np.concatenate([starts, constants], axis=1)  # (n, 4, *grid)

@@ -61,7 +61,7 @@ def _read_file(path: Path, pair: tuple[float, float], starts: int, size: Scale) 
         raise ValueError(f"{path}: expected this file, found none")
     try:
         with h5py.File(path, "r") as file:
-            for name, expected in zip(("F", "k"), pair):
+            for name, expected in zip(("F", "k"), pair, strict=True):
                 _check_scalar(path, file, name, expected)
             fields = [_field(path, file, name, starts, size) for name in SPECIES]
             first, last = (np.stack([f[:starts, i] for f in fields], axis=1) for i in (0, fields[0].shape[1] - 1))

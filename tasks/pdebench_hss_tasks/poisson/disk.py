@@ -68,7 +68,9 @@ def solve(forcing: np.ndarray) -> np.ndarray:
     area = problem.cells.area
     cells = np.flatnonzero(area)
     u = np.zeros(forcing.shape)
-    for field, f in zip(u, forcing):  # one by one: SuperLU rounds a block differently, and sample i must not know of j
+    for field, f in zip(
+        u, forcing, strict=True
+    ):  # one by one: SuperLU rounds a block differently, and sample i must not know of j
         rhs = (problem.right @ f.ravel())[cells]
         rhs -= rhs.sum() * area.flat[cells] / area.sum()
         field.flat[cells[1:]] = problem.factors.solve(rhs[1:])  # the first cell is zero, its equation follows
@@ -93,7 +95,7 @@ def discretise(n: int) -> Discretisation:
 
     shift = (sparse.kron(ahead, one), sparse.kron(one, ahead))
     at_centroid = sparse.eye_array(n * n) + sum(
-        sparse.diags_array(offset.ravel()) @ (s - s.T) / 2 for offset, s in zip(cells.centroid, shift)
+        sparse.diags_array(offset.ravel()) @ (s - s.T) / 2 for offset, s in zip(cells.centroid, shift, strict=True)
     )
     laplacian = sum(s + s.T for s in shift) - 4 * sparse.eye_array(n * n)
     whole = sparse.diags_array((cells.area == 1).ravel().astype(float))

@@ -21,7 +21,7 @@ def full_sum(seeds: Sequence[int], dim: int, terms: int, factor: int) -> np.ndar
     """
     coefficients = np.zeros((len(seeds), *(factor * terms,) * dim))
     every = (slice(factor - 1, None, factor),) * dim
-    for sample, seed in zip(coefficients, seeds):
+    for sample, seed in zip(coefficients, seeds, strict=True):
         sample[every] = np.random.default_rng(seed).uniform(size=(terms,) * dim)
     return coefficients
 
@@ -29,7 +29,7 @@ def full_sum(seeds: Sequence[int], dim: int, terms: int, factor: int) -> np.ndar
 def drawn(seeds: Sequence[int], dim: int, terms: int, factor: int, choices: range) -> np.ndarray:
     """As many terms, but the ``terms`` wave numbers along each axis are drawn from ``choices`` with repetition."""
     coefficients = np.zeros((len(seeds), *(factor * choices[-1],) * dim))
-    for sample, seed in zip(coefficients, seeds):
+    for sample, seed in zip(coefficients, seeds, strict=True):
         generator = np.random.default_rng(seed)
         wave_numbers = generator.integers(choices.start, choices.stop, size=(dim, terms))
         amplitudes = generator.uniform(size=(terms,) * dim)

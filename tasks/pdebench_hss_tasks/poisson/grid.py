@@ -29,7 +29,7 @@ def points(grid: Sequence[int]) -> np.ndarray:
 def solve_shape(size: Scale) -> tuple[int, ...]:
     """The resolution of the solve, ``options["solve"]``; an error unless the models' grid is nested in it."""
     shape = tuple(int(n) for n in size.options["solve"])
-    if len(shape) != len(size.grid) or any(n % m for n, m in zip(shape, size.grid)):
+    if len(shape) != len(size.grid) or any(n % m for n, m in zip(shape, size.grid, strict=True)):
         raise ValueError(f"solve={shape} must be a multiple of the grid {size.grid} along each axis")
     return shape
 
@@ -37,9 +37,9 @@ def solve_shape(size: Scale) -> tuple[int, ...]:
 def restrict(fields: np.ndarray, grid: Sequence[int]) -> np.ndarray:
     """Every r-th point: ``(..., *fine) -> (..., *grid)``."""
     fine = fields.shape[-len(grid) :]
-    if any(n % m for n, m in zip(fine, grid)):
+    if any(n % m for n, m in zip(fine, grid, strict=True)):
         raise ValueError(f"the grid {tuple(grid)} is not nested in {fine}: each size must divide the finer one")
-    steps: tuple[Any, ...] = (Ellipsis, *(slice(None, None, n // m) for n, m in zip(fine, grid)))
+    steps: tuple[Any, ...] = (Ellipsis, *(slice(None, None, n // m) for n, m in zip(fine, grid, strict=True)))
     return np.ascontiguousarray(fields[steps])
 
 
@@ -50,7 +50,7 @@ def coarse_shape(size: Scale, level: int) -> tuple[int, ...]:
 
 def interpolate(fields: np.ndarray, grid: Sequence[int], periodic: bool) -> np.ndarray:
     """Linear interpolation along each axis: ``(..., *coarse) -> (..., *grid)``; x = 1 is x = 0 again, or zero."""
-    for axis, n in zip(range(-len(grid), 0), grid):
+    for axis, n in zip(range(-len(grid), 0), grid, strict=True):
         matrix = _interpolation(fields.shape[axis], n, periodic)
         fields = np.moveaxis(np.tensordot(fields, matrix, axes=(axis, 1)), -1, axis)
     return fields

@@ -60,7 +60,9 @@ def solve(forcing: np.ndarray) -> np.ndarray:
     factors, right = _factorised(forcing.shape[1])
     inside = np.flatnonzero(interior(forcing.shape[1]))
     u = np.zeros(forcing.shape)
-    for field, f in zip(u, forcing):  # one by one: SuperLU rounds a block differently, and sample i must not know of j
+    for field, f in zip(
+        u, forcing, strict=True
+    ):  # one by one: SuperLU rounds a block differently, and sample i must not know of j
         field.flat[inside] = factors.solve(right @ f.ravel())
     return u
 

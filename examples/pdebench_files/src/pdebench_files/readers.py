@@ -89,7 +89,7 @@ def _dataset(file: h5py.File, path: Path, name: str, axes: int) -> h5py.Dataset:
 
 
 def _stride(path: Path, found: tuple[int, ...], grid: tuple[int, ...]) -> int:
-    strides = {math.gcd(have, want) == want and have // want for have, want in zip(found, grid)}
+    strides = {math.gcd(have, want) == want and have // want for have, want in zip(found, grid, strict=True)}
     _demand(path, len(strides) == 1 and all(strides), f"its grid {found} is no multiple of {grid}")
     return strides.pop()
 

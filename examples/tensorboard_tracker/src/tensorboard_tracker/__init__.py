@@ -28,7 +28,9 @@ def pdebench_hss_trial_finished(record: Record) -> None:
     folder = Path(os.environ.get(VARIABLE, "runs")) / trial.task_label / f"{trial.model_label}-{record.key[:8]}"
     shutil.rmtree(folder, ignore_errors=True)
     with SummaryWriter(str(folder)) as writer:
-        for step, loss in zip(record.samples.get("curve_steps", ()), record.samples.get("curve_losses", ())):
+        for step, loss in zip(
+            record.samples.get("curve_steps", ()), record.samples.get("curve_losses", ()), strict=True
+        ):
             writer.add_scalar("train/loss", loss, step)
         writer.add_text("trial", f"{record.status} {record.reason}".strip())
         settings = {**trial.hparams, **vars(trial.optimizer), "seed": trial.seed, "budget": str(trial.budget)}

@@ -84,7 +84,7 @@ class TwoStage(CNN):
                 raise OutOfBudget
             lbfgs.zero_grad()
             total = 0.0
-            for x, y in zip(train.inputs.split(budget.batch), train.outputs.split(budget.batch)):
+            for x, y in zip(train.inputs.split(budget.batch), train.outputs.split(budget.batch), strict=True):
                 loss = self._error(x, y) * len(x) / len(train)
                 loss.backward()
                 total += loss.item()
@@ -102,7 +102,7 @@ class TwoStage(CNN):
         except OutOfBudget:
             pass
         with torch.no_grad():
-            for p, kept in zip(self.parameters(), weights):
+            for p, kept in zip(self.parameters(), weights, strict=True):
                 p.copy_(kept)
 
     def _error(self, x: Tensor, y: Tensor) -> Tensor:

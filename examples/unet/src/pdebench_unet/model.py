@@ -38,7 +38,7 @@ class UNet(nn.Module):
         for block in self.down[1:]:
             skips.append(v)
             v = block(self.halve(v, 2))  # half the points along each axis, twice the channels
-        for block, skip in zip(reversed(self.up), reversed(skips)):
+        for block, skip in zip(reversed(self.up), reversed(skips), strict=True):
             v = F.interpolate(v, size=skip.shape[2:])
             v = block(torch.cat([skip, v], dim=1))
         return self.projection(v)  # (batch, out_channels, *grid)

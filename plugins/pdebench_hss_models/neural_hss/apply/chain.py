@@ -48,7 +48,7 @@ class _Chain(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, z: Tensor, active: Sequence[bool], slopes: Tensor, *blocks: Tensor) -> Tensor:
         x, kept, values = z.T, [], iter(slopes.tolist())
-        for is_active, *of_map in zip(active, *(block.unbind(0) for block in blocks)):
+        for is_active, *of_map in zip(active, *(block.unbind(0) for block in blocks), strict=True):
             a = Factors.of(of_map)
             inner = coefficients(a, _columns(x, a))
             y = product(a, inner)
@@ -74,7 +74,7 @@ class _Chain(torch.autograd.Function):
             by_map.append(block_gradients(inner, back).blocks)
             if len(by_map) < len(ctx.kept) or ctx.needs_input_grad[0]:
                 g = _points(product(at, back), gz.shape[1])
-        blocks = (torch.stack(of_block[::-1]) for of_block in zip(*by_map))
+        blocks = (torch.stack(of_block[::-1]) for of_block in zip(*by_map, strict=True))
         slopes = torch.cat(alphas[::-1]) if alphas else None
         return g.T if ctx.needs_input_grad[0] else None, None, slopes, *blocks
 

@@ -70,7 +70,7 @@ class _ForestSum(torch.autograd.Function):
             ready.append(step.prepare(x))
             x = step.run(ready[-1]) if step is not steps[-1] else x
         g, gradients = gy.unsqueeze(0), []
-        for step, kept in zip(reversed(steps), reversed(ready)):
+        for step, kept in zip(reversed(steps), reversed(ready), strict=True):
             back = step.prepare_back(g)
             gradients += step.block_gradients(kept, back)
             if step is not steps[0] or ctx.needs_input_grad[0]:
@@ -114,7 +114,7 @@ class ForestStep:
         return self._field(product(transpose(self.a), back), self.fields[self.axis])
 
     def block_gradients(self, c: Coefficients, back: Coefficients) -> list[Tensor]:
-        return [block.view(shape) for block, shape in zip(block_gradients(c, back).blocks, self.shapes)]
+        return [block.view(shape) for block, shape in zip(block_gradients(c, back).blocks, self.shapes, strict=True)]
 
     def _columns(self, x: Tensor, padded: int) -> Tensor:
         """``(terms nodes, size, columns)``, the other axes being columns."""

@@ -63,7 +63,7 @@ class _ModalSum(torch.autograd.Function):
                 ctx.kept[k] if ctx.kept else replay(steps_of_term(k, blocks, ctx.levels, z.shape, ctx.points), z)
             )
             g, gradients = gy, []
-            for step, x in zip(reversed(steps), reversed(ready)):
+            for step, x in zip(reversed(steps), reversed(ready), strict=True):
                 back = step.prepare_back(g)
                 gradients.append(step.block_gradients(x, back))
                 if step is not steps[0]:
@@ -72,7 +72,7 @@ class _ModalSum(torch.autograd.Function):
                     gz = step.run_back(back, onto=gz)
             by_term.append([block for of_axis in gradients for block in of_axis.blocks])
         gz = None if gz is None else steps[0].finish_back(gz)
-        return gz, None, None, *(_stack(of_block) for of_block in zip(*by_term))
+        return gz, None, None, *(_stack(of_block) for of_block in zip(*by_term, strict=True))
 
 
 def steps_of_term(

@@ -121,7 +121,7 @@ class HSSFit(nn.Module):
         y = F.pad((train.outputs.flatten(1) - self.zero_out).mT, (0, 0, 0, rows - train.outputs.shape[-1]))
         fitted = fit_pairs(f, y, self.matrix.levels, self.matrix.rank, self.sweeps, self.symmetric)
         for name in ("D", "U", "V"):
-            for block, values in zip(getattr(self.matrix, name), getattr(fitted, name)):
+            for block, values in zip(getattr(self.matrix, name), getattr(fitted, name), strict=True):
                 block.copy_(values.unsqueeze(0))
 
     def forward(self, x: Tensor) -> Tensor:

@@ -56,7 +56,7 @@ class _Root(torch.autograd.Function):
         u, v = ctx.saved_tensors[:levels], ctx.saved_tensors[levels:]
         g = g.mT if flipped else g
         gd, gu, gv = [], [], []
-        for i, (root, half) in zip(range(levels), reversed(ctx.halves)):
+        for i, (root, half) in zip(range(levels), reversed(ctx.halves), strict=True):
             block = _diagonal(g, u[i].shape[-3])  # (terms, nodes, rows, columns) of what is held: A or A^T
             gd.append(block.mT if flipped else block)
             flipped = not flipped

@@ -77,7 +77,7 @@ def pair_diagonal(blocks: Tensor) -> Tensor:
 def to_dense(factors: Factors) -> Tensor:
     """The matrices themselves, ``(*terms, rows, columns)``; differentiable."""
     a = factors.D[-1].squeeze(-3)
-    for d, u, v in zip(reversed(factors.D[:-1]), reversed(factors.U), reversed(factors.V)):
+    for d, u, v in zip(reversed(factors.D[:-1]), reversed(factors.U), reversed(factors.V), strict=True):
         nodes, rank = u.shape[-3], u.shape[-1]
         a = a.unflatten(-1, (nodes, rank)).unflatten(-3, (nodes, rank))  # (..., nodes, r, nodes, r)
         a = torch.einsum("...pir,...prqs->...piqs", u, a)

@@ -45,7 +45,7 @@ class HSSMatrix(nn.Module):
         """Normal, two thirds of what would keep a signal's size through each factor; docs/models.md has the study."""
         for d in self.D:
             nn.init.normal_(d, std=GAIN / math.sqrt(d.shape[-1]))
-        for u, v in zip(self.U, self.V):
+        for u, v in zip(self.U, self.V, strict=True):
             nn.init.normal_(u, std=GAIN / math.sqrt(self.rank))
             nn.init.normal_(v, std=GAIN / math.sqrt(v.shape[-2]))
 
@@ -66,7 +66,9 @@ class HSSMatrix(nn.Module):
         with torch.random.fork_rng(devices=[]):  # its own first values are not used, so they cost no random numbers
             stacked = cls(*one.shape, one.levels, one.rank, terms=sum(matrix.terms for matrix in matrices))
         with torch.no_grad():
-            for block, *parts in zip(stacked.factors().blocks, *(matrix.factors().blocks for matrix in matrices)):
+            for block, *parts in zip(
+                stacked.factors().blocks, *(matrix.factors().blocks for matrix in matrices), strict=True
+            ):
                 torch.cat(parts, out=block)
         return stacked
 

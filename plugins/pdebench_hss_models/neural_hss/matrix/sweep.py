@@ -45,7 +45,7 @@ def apply_tree(a: Factors, x: Tensor) -> Tensor:
 def coefficients(a: Factors, x: Tensor) -> Coefficients:
     """The sweep without its last, largest step, for ``x (nodes, size, columns)``."""
     columns, up, down = x.shape[-1], [x], []
-    for v, parents in zip(a.V, a.D[1:]):
+    for v, parents in zip(a.V, a.D[1:], strict=True):
         up.append(_times(v.mT, up[-1]).view(len(parents), -1, columns))  # siblings joined: (nodes / 2, 2r, columns)
     for i in range(a.levels, 0, -1):
         y = _times(a.D[i], up[i])
@@ -64,9 +64,9 @@ def product(a: Factors, c: Coefficients, onto: Tensor | None = None) -> Tensor:
 def block_gradients(forward: Coefficients, back: Coefficients) -> Factors:
     """The gradients of all blocks, from the sweeps of A over x and of A^T over the gradient of the product."""
     return Factors(
-        tuple(_outer(p, z) for p, z in zip(back.up, forward.up)),
-        tuple(_outer(p, y) for p, y in zip(back.up, forward.down)),
-        tuple(_outer(z, q) for z, q in zip(forward.up, back.down)),
+        tuple(_outer(p, z) for p, z in zip(back.up, forward.up, strict=True)),
+        tuple(_outer(p, y) for p, y in zip(back.up, forward.down, strict=False)),
+        tuple(_outer(z, q) for z, q in zip(forward.up, back.down, strict=False)),
     )
 
 

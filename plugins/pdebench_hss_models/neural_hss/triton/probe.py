@@ -58,6 +58,7 @@ def try_kernels(device: torch.device, dtype: torch.dtype) -> float:
         pairs = zip(
             (ours, *torch.autograd.grad(ours, tensors, weights)),
             (theirs, *torch.autograd.grad(theirs, tensors, weights)),
+            strict=True,
         )
         worst = max(worst, *((a - b).abs().max().item() / (1 + b.abs().max().item()) for a, b in pairs))
     return worst
@@ -66,7 +67,8 @@ def try_kernels(device: torch.device, dtype: torch.dtype) -> float:
 def written_out(D: torch.Tensor, U: torch.Tensor, C: torch.Tensor, V: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
     """sum_t (D_t + U_t C_t V_t^T) x with the matrices written out; x (outer, inner, 1, points)."""
     matrices = [
-        torch.block_diag(*d) + torch.block_diag(*u) @ c @ torch.block_diag(*v).T for d, u, c, v in zip(D, U, C, V)
+        torch.block_diag(*d) + torch.block_diag(*u) @ c @ torch.block_diag(*v).T
+        for d, u, c, v in zip(D, U, C, V, strict=True)
     ]
     return x @ torch.stack(matrices).sum(0).T
 
