@@ -25,6 +25,7 @@ import numpy as np
 from ..base.errors import StoreError, UsageError
 from ..base.files import BadFile, check_writable, remove_stale_temporaries
 from ..trials.live_records import LiveRecords
+from ..trials.lock import BoardLock
 from ..trials.pack_writer import PackWriter, install
 from ..trials.packed_records import INDEX, PICTURES, SAMPLES, PackedRecords
 from ..trials.small_pictures import PICTURE, SmallPictures, shrink
@@ -63,7 +64,7 @@ def pack(store: Store, pictures: bool = True) -> Packed:
     if not store.path.is_dir() or not store.keys():
         raise UsageError(f"{store.path} holds no records; make some with: pdebench-hss run --out {store.path} ...")
     check_writable(store.records_dir, "Nothing was packed.")
-    with store.lock():
+    with BoardLock(store.path):
         before = _size(store)
         remove_stale_temporaries(store.records_dir)
         store.finish_writes()

@@ -24,6 +24,7 @@ from ..contract.traits import misnamed
 from ..data import cache
 from ..data.hdf5 import Header
 from ..trials.context import Context
+from ..trials.lock import BoardLock
 from ..trials.record import Record
 from ..trials.run_trial import ended_without_record
 from ..trials.status import Status
@@ -31,7 +32,6 @@ from ..trials.store import Store
 from ..trials.trial import Trial
 from .config import RunConfig, available_cores
 from .executors import Executor, ExecutorLost, TrialFinished, TrialProgress, TrialStarted, Work
-from .lock import BoardLock
 from .plan import Action, Cell, Plan, ask, make_plan
 from .reporter import Reporter
 from .source_changes import changed_sources, plugins_of

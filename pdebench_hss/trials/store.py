@@ -17,7 +17,6 @@ with a warning that names it.
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import warnings
 from collections.abc import Collection, Iterable, Iterator
@@ -74,17 +73,6 @@ class Store:
         """The last step of writers that were killed before it; only for who holds the lock."""
         self.live.finish_writes()
         finish_install(self.records_dir)
-
-    @contextlib.contextmanager
-    def lock(self) -> Iterator[None]:
-        """Only one may write to a directory; who comes second is told so."""
-        from filelock import FileLock, Timeout
-
-        try:
-            with FileLock(self.path / ".lock", timeout=0):
-                yield
-        except Timeout:
-            raise StoreError(f"another run is writing to {self.path}; wait for it or choose another --out") from None
 
     def _refuse_links(self) -> None:
         for folder in (self.records_dir, self.attempts_dir, self.checkpoints_dir, self.logs_dir):

@@ -20,6 +20,7 @@ from pdebench_hss.boards.reading import read_board
 from pdebench_hss.contract.registry import load_registry
 from pdebench_hss.report import make_report
 from pdebench_hss.trials import packed_records
+from pdebench_hss.trials.lock import BoardLock
 from pdebench_hss.trials.small_pictures import PICTURE, shrink
 from pdebench_hss.trials.status import STORED
 from pdebench_hss.trials.store import Store
@@ -264,7 +265,7 @@ def test_killed_at_any_step_nothing_is_lost_and_the_next_pack_is_the_same(tmp_pa
 
 
 def test_who_packs_waits_for_no_run_and_no_run_for_him(board):
-    with Store(board).lock(), pytest.raises(StoreError, match="another run is writing"):
+    with BoardLock(board), pytest.raises(StoreError, match="another run is writing"):
         pack(Store(board))
     assert not set(files(board)) & PACK
 
