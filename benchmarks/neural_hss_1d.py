@@ -5,8 +5,8 @@
 Forward pass, mean squared error and backward pass on noise, at the task's own batch. Both take turns in one process. On
 one thread CPU time is measured, which other work on the machine disturbs least; on more, time on the clock.
 
-    floor   the matrix products of the step by themselves, on tensors that lie ready: what is left if torch's dispatch,
-            autograd, Python, the activations and the loss cost nothing
+    floor   the matrix products of the step by themselves, called from Python on tensors that lie ready, all different:
+            what is left if autograd, views, activations and the loss cost nothing
     operators   calls that torch's profiler sees, views included
 
 Ends with 1 if a step of heat or Burgers at scale paper is not twice as fast as map by map.
@@ -26,8 +26,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from pdebench_hss.plugins import load_registry
-from pdebench_hss_models.neural_hss.apply.cost import CPU, Axis, best_cut, root_products, tree_products
+from pdebench_hss_models.neural_hss.apply.cost import CHAIN, Axis, best_cut, root_products, tree_products
 from pdebench_hss_models.neural_hss.layer import HSSLayer
 from pdebench_hss_models.neural_hss.lift import DenseMap, field_map
 from pdebench_hss_models.neural_hss.model import NeuralHSS
@@ -36,7 +35,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.profiler import ProfilerActivity, profile
 
-from pdebench_hss import machine
+from pdebench_hss.base import machine
+from pdebench_hss.contract.registry import load_registry
 
 CASES = [(task, scale) for scale in ("paper", "small") for task in ("heat_1d", "burgers_1d", "poisson_1d")]
 GOALS = {("heat_1d", "paper"): 2.0, ("burgers_1d", "paper"): 2.0}
@@ -67,7 +67,7 @@ def products_alone(model: NeuralHSS, batch: int) -> Callable[[], None]:
     """The products that the step does: (b, i, k, j) of the cost model, on tensors of these shapes."""
     weight = model.layers.matrices
     axis = Axis(*weight.shape, weight.levels, weight.rank, 1, batch, together=weight.terms)
-    cut = best_cut(axis, CPU)
+    cut = best_cut(axis, CHAIN)
     shapes = [*root_products(axis, cut), *list(tree_products(axis, cut)) * weight.terms]
     for dense in (one for one in model.modules() if isinstance(one, DenseMap)):
         out, inn = dense.axes[0].shape[1:]

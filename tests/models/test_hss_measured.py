@@ -130,7 +130,7 @@ def test_the_cpu_chooses_as_it_did():
     """Its constants are never measured: the same result on every machine."""
     measured.write("Fake 100", Measured(SLOW_START, GPU))
     assert ways.machine_of(torch.device("cpu")) is CPU
-    assert ways.cuts("auto", [LARGE], torch.device("cpu")) == [best_cut(LARGE, CPU)]
+    assert ways.cuts("auto", [LARGE], ways.machine_of(torch.device("cpu"))) == [best_cut(LARGE, CPU)]
 
 
 def test_doctor_keeps_what_it_measured_and_auto_goes_by_it():

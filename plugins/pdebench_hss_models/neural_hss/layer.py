@@ -19,10 +19,10 @@ from pdebench_hss import counting
 
 from .apply.activation import leaky_relu
 from .apply.chain import chain
-from .apply.cost import Axis
+from .apply.cost import CHAIN, Axis
 from .apply.forest import forest_sum
 from .apply.modes import modal_sum
-from .apply.ways import COUNTED, batches_terms, check_way, cuts, pick_triton, through_triton
+from .apply.ways import COUNTED, batches_terms, check_way, cuts, machine_of, pick_triton, through_triton
 from .matrix.expand import expand
 from .matrix.factors import Factors
 from .matrix.parameters import HSSMatrix
@@ -63,7 +63,7 @@ class HSSMap(nn.Module):
         points, sizes, way = [weight.shape[0] for weight in self.axes], self.sizes(z), way_now(self.way)
         if pick_triton(way, sizes, z.device, z.dtype):
             return through_triton(z, [weight.factors() for weight in self.axes], points, slope)
-        levels = cuts(way, sizes, z.device)
+        levels = cuts(way, sizes, machine_of(z.device))
         apply = forest_sum if batches_terms(z.device) else modal_sum
         y = apply(z, [weight.cut(level) for weight, level in zip(self.axes, levels, strict=True)], points)
         return y if slope is None else leaky_relu(y, slope)
@@ -109,10 +109,9 @@ class HSSChain(nn.Module):
         axis = Axis(*weight.shape, weight.levels, weight.rank, 1, len(z), itemsize=z.itemsize, together=weight.terms)
         if pick_triton(way, [axis], z.device, z.dtype):
             return self.one_by_one(z, maps, partial(through_triton, points=weight.shape[:1]))
-        maps = expand(maps, *cuts(way, [axis], z.device))
         if z.device.type == "cpu":
-            return chain(z, maps, self.slopes, self.active)
-        return self.one_by_one(z, maps, forest_map)
+            return chain(z, expand(maps, *cuts(way, [axis], CHAIN)), self.slopes, self.active)
+        return self.one_by_one(z, expand(maps, *cuts(way, [axis], machine_of(z.device))), forest_map)
 
     def one_by_one(self, z: Tensor, maps: Factors, apply: Callable[..., Tensor]) -> Tensor:
         """``apply(z, [matrix], slope=..)`` for each map."""

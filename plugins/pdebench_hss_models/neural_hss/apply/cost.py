@@ -21,7 +21,7 @@ result does not either. Those of a GPU are from data sheets and were never tried
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from ..matrix.tree import leaf_size
@@ -41,6 +41,7 @@ class Machine:
 
 
 CPU = Machine(start=2e-5, peak=140e9, near=8e9, far=4e9, cache=2**18, half=6)
+CHAIN = replace(CPU, start=1e-5)  # of `chain`, which does less around each product
 GPU = Machine(start=8e-6, peak=15e12, near=1.5e12, far=1.5e12, cache=2**18, half=32, batched=True)
 KERNEL_LAUNCHES = 12  # of a forward and backward pass of `triton.layer`, products with the coupling included
 

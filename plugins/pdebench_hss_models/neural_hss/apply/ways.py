@@ -57,10 +57,10 @@ def batches_terms(device: torch.device) -> bool:
     return device.type == "cuda"
 
 
-def cuts(way: str, axes: Sequence[Axis], device: torch.device) -> list[int]:
+def cuts(way: str, axes: Sequence[Axis], machine: Machine) -> list[int]:
     """Where each axis' tree is cut."""
     if way == "auto":
-        return [best_cut(axis, machine_of(device)) for axis in axes]
+        return [best_cut(axis, machine) for axis in axes]
     return [{"tree": axis.levels, "collapsed": min(1, axis.levels), "dense": 0}[way] for axis in axes]
 
 
