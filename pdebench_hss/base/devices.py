@@ -119,7 +119,7 @@ def look() -> Found:
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=LOOK_SECONDS)
     except subprocess.TimeoutExpired:
-        return Found(reason=f"asking for GPUs took more than {LOOK_SECONDS:g} s")
+        return Found(reason=f"looking for GPUs took more than {LOOK_SECONDS:g} s")
     return read_answer(done.returncode, done.stdout, done.stderr)
 
 
@@ -128,7 +128,7 @@ def read_answer(code: int, out: str, err: str) -> Found:
     lines = out.strip().splitlines()
     if code or not lines:
         last = (err.strip().splitlines() or [f"exit code {code}"])[-1]
-        return Found(reason=f"asking for GPUs failed: {last[:300]}")
+        return Found(reason=f"looking for GPUs failed: {last[:300]}")
     answer = json.loads(lines[-1])
     gpus = tuple(Gpu(g["name"], g["memory"], tuple(g["capability"])) for g in answer["gpus"])
     return Found(gpus, answer["reason"])
@@ -186,7 +186,7 @@ def check_peers(device: Device, peers: int) -> None:
     if peers == 1 or device.kind == "cpu":
         return
     if device.kind == "mps":
-        raise UsageError(f"--ddp {peers}: mps has no way to share a training; use --device cpu")
+        raise UsageError(f"--ddp {peers}: mps does not support distributed training; use --device cpu")
     count = len(environments(device))
     if peers > count:
         here = f"--device {device} is one" if device.index is not None else f"this machine has {count}"

@@ -1,4 +1,4 @@
-"""Errors that are the user's to mend: one line that says what, where and what to do.
+"""Errors that the user can fix: one line that says what is wrong, where, and what to do.
 
 The command line prints them without a traceback (``--debug`` shows it) and exits with ``exit_code``.
 """
@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 
 class PdebenchError(Exception):
-    """Something a user can mend. The message stands alone."""
+    """An error that the user can fix. Its message is complete by itself."""
 
     exit_code = 2
 

@@ -87,7 +87,7 @@ class Comparison:
 def compare(boards: Sequence[BoardFile], *, force: bool = False, same_weights: bool = False) -> Comparison:
     """Compare every further board with the first.
 
-    force           go on though data, metric, scale or machine differ
+    force           compare even if data, metric, scale or machine differ
     same_weights    both boards evaluated the same trained models: only test samples are noise
     """
     if len(boards) < 2:
@@ -210,7 +210,7 @@ def _refusal(reference: BoardFile, other: BoardFile, differing: list[Any], a: An
     more = f", and {len(differing) - 1} more cells" if len(differing) > 1 else ""
     return (
         f"{reference.name} and {other.name} can't be compared: the {MUST_AGREE[column]} of {place[0]} differs "
-        f"({values[0]} and {values[1]}){more}. Errors of unlike things say nothing about models; --force goes on"
+        f"({values[0]} and {values[1]}){more}. Such errors are not comparable; --force compares them anyway"
     )
 
 
@@ -265,7 +265,7 @@ def _notes_on_boards(pairs: list[tuple[Side, Side]], cell: list[str], force: boo
     """In what the boards differ."""
     notes = []
     if unlike:
-        notes.append("forced: data, metric or scale differ, and so do the errors' meanings")
+        notes.append("forced: data, metric or scale differ, so the errors measure different things")
     for column in (c for c in MAY_DIFFER if c not in cell):
         differ = [(a.row, b.row) for a, b in pairs if _text(a.row[column]) != _text(b.row[column])]
         if differ:
@@ -325,7 +325,7 @@ def _notes_on_verdicts(table: pd.DataFrame, findings: list[Finding], same_weight
         notes.append(f"{_cells(blind)}: no errors by sample (records have them), so intervals cover seeds only")
     if single := int((table["verdict"] == ONE_SEED).sum()):
         notes.append(
-            f"{_cells(single)} with one seed: how much a retraining varies is not known. Run more seeds; if both "
+            f"{_cells(single)} with one seed: the variation between trainings is unknown. Run more seeds; if both "
             "boards have the same weights, --same-weights compares over test samples"
         )
     if unknown := int((table["verdict"] == UNKNOWN).sum()):

@@ -185,9 +185,11 @@ def _check_spread(where: str, row: pd.Series) -> None:
     """An empty standard deviation is one that is not known; any other is a number from 0 on."""
     seeds, std = row["n_seeds"], row["test_err_std"]
     if seeds < 0:
-        raise UsageError(f"{where} ({row['task']}, {row['model']}): n_seeds is {seeds:g}, a count from 0 on is needed")
+        raise UsageError(
+            f"{where} ({row['task']}, {row['model']}): n_seeds is {seeds:g}; it must be a count of 0 or more"
+        )
     if std < 0 or math.isinf(std):
         raise UsageError(
-            f"{where} ({row['task']}, {row['model']}): test_err_std is {std:g}; a standard deviation is a number from "
-            "0 on, or empty where it is not known"
+            f"{where} ({row['task']}, {row['model']}): test_err_std is {std:g}; a standard deviation is 0 or more, "
+            "or empty if unknown"
         )

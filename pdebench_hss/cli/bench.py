@@ -12,13 +12,13 @@ from .output import Format, FormatOption, PluginOption, StrictOption, installed,
 
 
 def bench(
-    name: Annotated[str, typer.Argument(help="models, layers, or what a plugin brings; see list benches.")],
+    name: Annotated[str, typer.Argument(help="models, layers, or a plugin's bench; see list benches.")],
     models: Annotated[str, typer.Option(help="Models to time, if the bench times models.")] = "all",
     tasks: Annotated[str | None, typer.Option(help="Tasks to time them on.  [default: the bench's own]")] = None,
     scale: Annotated[str, typer.Option(help="smoke, small or paper.")] = "paper",
-    threads: Annotated[int | None, typer.Option(help="Threads of every computation.  [default: cores]")] = None,
+    threads: Annotated[int | None, typer.Option(help="Threads per computation.  [default: cores]")] = None,
     repeats: Annotated[int, typer.Option(help="Measurements of each, in turn.")] = 9,
-    seconds: Annotated[float, typer.Option(help="Bound on the time for one row of the table.")] = 60.0,
+    seconds: Annotated[float, typer.Option(help="Time limit for one row of the table.")] = 60.0,
     explain: Annotated[
         bool, typer.Option("--explain", help="Print the reasons behind a choice; measure nothing.")
     ] = False,

@@ -23,10 +23,12 @@ def compare(
     boards: Annotated[
         list[Path], typer.Argument(help="Directories, results.csv or leaderboard.csv; the first is the reference.")
     ],
-    force: Annotated[bool, typer.Option("--force", help="Go on though data, metric, scale or machine differ.")] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Compare even if data, metric, scale or machine differ.")
+    ] = False,
     same_weights: Annotated[
         bool,
-        typer.Option("--same-weights", help="Nothing was trained again: compare over test samples only."),
+        typer.Option("--same-weights", help="The boards share trained weights: compare over test samples only."),
     ] = False,
     fail: Annotated[
         bool, typer.Option("--fail-on-regression", help="Exit 3 if a cell really got worse; one seed can't tell.")
@@ -57,7 +59,7 @@ def compare(
 def _fail_on_regression(found: Comparison, tolerance: float) -> None:
     """What could not be judged is no regression, and no reassurance either: it is counted."""
     if len(unjudged := found.unjudged()):
-        print(f"not judged: {_named(unjudged)}; more seeds on both boards would tell", file=sys.stderr)
+        print(f"not judged: {_named(unjudged)}; run more seeds on both boards", file=sys.stderr)
     if len(worse := found.regressions(tolerance)):
         cells = _named(worse, f" broken or worse by more than {100 * tolerance:g} %")
         print(f"regression: {cells}", file=sys.stderr)

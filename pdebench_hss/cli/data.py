@@ -242,7 +242,7 @@ def clean(
         return
     if not yes:
         if not sys.stdin.isatty():
-            raise UsageError(f"{len(doomed)} datasets ({total}) would be removed; say --yes")
+            raise UsageError(f"{len(doomed)} datasets ({total}) would be removed; add --yes")
         typer.confirm(f"remove {len(doomed)} datasets ({total})?", abort=True)
     removed = []
     for path in doomed:

@@ -52,7 +52,7 @@ def doctor(
         check_writable(data_dir())
         problem = ""
     except StoreError as error:
-        problem = f"{error}".replace("Choose another --out.", "Set PDEBENCH_HSS_CACHE to a place that can be written.")
+        problem = f"{error}".replace("Choose another --out.", "Set PDEBENCH_HSS_CACHE to a writable directory.")
     report("cache", f"{cache_dir()} ({human_bytes(folder_size(cache_dir()))})", problem)
     if not problem:
         free = shutil.disk_usage(data_dir()).free
@@ -85,6 +85,6 @@ def examine_device(device: str, out: Path) -> None:
     report.write(found, out)
     if found["failed"]:
         print(f"{len(found['failed'])} of {len(found['checks'])} checks failed: {', '.join(found['failed'])}")
-    print(f"Report: {out}. docs/gpu.md tells what is in it and where to send it.")
+    print(f"Report: {out}. docs/gpu.md says what is in it and where to send it.")
     if found["failed"]:
         raise typer.Exit(1)

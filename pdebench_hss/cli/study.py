@@ -131,8 +131,8 @@ def _print_plan(engine: Any, registry: Registry) -> None:
     expected = estimate(plan, registry)
     if plan.todo:
         print(
-            f"about {human_time(expected.seconds)} with {plan.jobs} jobs, making the data not counted "
-            f"({expected.from_records} trials judged by records, {expected.from_flops} by FLOPs)"
+            f"about {human_time(expected.seconds)} with {plan.jobs} jobs, without data generation "
+            f"({expected.from_records} trials estimated from records, {expected.from_flops} from FLOPs)"
         )
 
 

@@ -8,7 +8,8 @@ import typer
 
 ExecutorOption = Annotated[str | None, typer.Option(help="process (default), inline or ray; see list executors.")]
 JobsOption = Annotated[
-    int | None, typer.Option(help="Trials side by side, threads divided.  [default: cores, or GPUs with cuda]")
+    int | None,
+    typer.Option(help="Trials to run in parallel; they share the cores.  [default: cores, or GPUs with cuda]"),
 ]
 TimeoutOption = Annotated[float | None, typer.Option(help="Seconds a trial may take.")]
 DdpOption = Annotated[int | None, typer.Option(help="Processes that train one trial together.  [default: 1]")]
@@ -29,4 +30,4 @@ CudaGraphsOption = Annotated[
     bool | None, typer.Option("--cuda-graphs", help="Replay steps as CUDA graphs where a network allows it.")
 ]
 DataDirOption = Annotated[str | None, typer.Option(help="Take the data from public files in this directory.")]
-ForceOption = Annotated[bool | None, typer.Option("--force", help="Run again what is there already.")]
+ForceOption = Annotated[bool | None, typer.Option("--force", help="Run trials again even if they have a record.")]

@@ -21,7 +21,7 @@ _ENTRY = re.compile(r"^@\w+\{([^,\s]+),", re.MULTILINE)
 def entries(citation: str) -> dict[str, str]:
     """The BibTeX entries of a text by their keys; each starts with ``@`` at the beginning of a line."""
     starts = [*_ENTRY.finditer(citation)]
-    ends = [match.start() for match in starts[1:]] + [len(citation)]
+    ends = [*(match.start() for match in starts), len(citation)][1:]
     return {match[1]: citation[match.start() : end].strip() for match, end in zip(starts, ends, strict=True)}
 
 

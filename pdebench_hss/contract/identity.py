@@ -98,8 +98,8 @@ def clash(spec: TaskSpec, origin: Origin, known: Iterable[Registered[TaskSpec]])
         if different:
             return (
                 f"task {spec.name!r} ({origin}) and task {other.spec.name!r} ({other.origin}) share the dataset "
-                f"{spec.dataset!r} and not its generator (different: {', '.join(different)}); "
-                f"task {spec.name!r} is set aside, give it a dataset name of its own"
+                f"{spec.dataset!r} but not its generator (different: {', '.join(different)}); "
+                f"task {spec.name!r} is set aside, give it its own dataset name"
             )
     return ""
 

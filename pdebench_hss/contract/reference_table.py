@@ -39,9 +39,9 @@ class Printed:
 
     def __post_init__(self) -> None:
         if self.test_err is not None and not (math.isfinite(self.test_err) and self.test_err >= 0):
-            raise ValueError(f"a printed error is a finite number from 0 on, or None if there is none: {self.test_err}")
+            raise ValueError(f"a printed error is a finite number of 0 or more, or None: {self.test_err}")
         if self.params and not COUNT.fullmatch(self.params):
-            raise ValueError(f"a printed count is a number with K, M, B or nothing behind it, not {self.params!r}")
+            raise ValueError(f"a printed count is a number with an optional K, M or B, not {self.params!r}")
 
     @property
     def param_count(self) -> int | None:

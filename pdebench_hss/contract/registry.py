@@ -204,7 +204,7 @@ def _load(registry: Registry, origin: Origin, load: Callable[[], Any]) -> None:
     found, plugin = _Found(), None
     try:
         if _name_of(origin) in os.environ.get(HUNG_VARIABLE, "").split(";"):
-            raise Misbehaved("did not end in time before, and is not tried again")
+            raise Misbehaved("did not end in time before; it is not tried again")
         with contained(_name_of(origin)):
             plugin = load()
         _ask_all(registry, origin, plugin, found)
@@ -250,7 +250,7 @@ def _add(table: dict[str, Registered[Any]], kind: str, name: str, spec: Any, ori
     if name in table:
         first = table[name].origin
         raise PluginError(
-            f"two plugins bring a {kind} named {name!r}: {first} (entry point {first.entry_point!r}) and "
+            f"two plugins provide a {kind} named {name!r}: {first} (entry point {first.entry_point!r}) and "
             f"{origin} (entry point {origin.entry_point!r}). Rename one or uninstall one of the two."
         )
     table[name] = Registered(spec, origin)
@@ -278,7 +278,7 @@ def _references(hook: str, answer: Any) -> Mapping[str, str]:
         raise TypeError(f"{hook} must return a dict of names and 'module:attribute', not {type(answer).__name__}")
     for name, reference in answer.items():
         if not isinstance(name, str) or not NAME.fullmatch(name):
-            raise ValueError(f"{hook}: {name!r} is no name (lower-case letters, digits and _)")
+            raise ValueError(f"{hook}: {name!r} is not a valid name (lower-case letters, digits and _)")
         check_reference(reference, f"{hook} {name!r}", "its value")
         if not isinstance(reference, str):
             raise TypeError(f"{hook} {name!r}: its value must be 'module:attribute', not {type(reference).__name__}")

@@ -41,7 +41,7 @@ class Resources:
 
 
 def needs(default: Resources, stated: Mapping[str, Mapping[str, Any]], override: str | None = None) -> Resources:
-    """The largest of what is stated (by whom -> what), the default where nothing is, the user's word above all."""
+    """The largest need stated by any source, or the default if none is stated; the user's setting overrides both."""
     found: dict[str, float] = {}
     for who, statement in stated.items():
         for kind, value in read_needs(statement, f"{who}: resources").items():

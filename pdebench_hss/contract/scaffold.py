@@ -63,7 +63,7 @@ def _check_name(kind: str, name: str, registry: Registry) -> None:
     if not NAME.fullmatch(name):
         raise UsageError(f"{name!r} can't name a {kind}: use lower-case letters, digits and _, and start with a letter")
     if keyword.iskeyword(name) or keyword.issoftkeyword(name):
-        raise UsageError(f"{name!r} can't name a {kind}: it is a word of the Python language")
+        raise UsageError(f"{name!r} can't name a {kind}: it is a Python keyword")
     known = registry.models if kind == "model" else registry.tasks
     if name in known:
         raise UsageError(f"a {kind} {name!r} exists already, from {known[name].origin}; choose another name")

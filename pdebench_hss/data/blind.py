@@ -87,6 +87,8 @@ def _in_a_fork(form: Callable[[], np.ndarray]) -> np.ndarray:
         _, status = os.waitpid(child, 0)
         if status:
             code = os.waitstatus_to_exitcode(status)
-            raise DataError(f"the test inputs can't be read: the process that did ended with code {code}; see its log")
+            raise DataError(
+                f"the test inputs can't be read: the process that read them ended with code {code}; see its log"
+            )
         file.seek(0)
         return np.load(file, allow_pickle=False)

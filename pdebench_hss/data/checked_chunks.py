@@ -30,7 +30,7 @@ PART_BYTES = 1 << 20  # of an array that is not in chunks
 
 
 class WrongChunk(ValueError):
-    """A chunk has not the check it had."""
+    """A chunk does not match its checksum."""
 
 
 def chart(stored: h5py.Dataset, file: io.FileIO) -> dict[str, Any] | None:

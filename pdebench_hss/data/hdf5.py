@@ -191,7 +191,7 @@ def _read_chunks(content: io.FileIO, name: str, chart: dict[str, Any], count: in
     try:
         return checked_chunks.read(content, chart, count)
     except (ValueError, TypeError, KeyError):  # a wrong chunk, or a chart that is damaged itself
-        raise CorruptData(f"a chunk of {name} has not the checksum it was written with") from None
+        raise CorruptData(f"a chunk of {name} does not match its checksum") from None
 
 
 @contextlib.contextmanager
@@ -209,7 +209,7 @@ def _one_line() -> Iterator[None]:
     except (OSError, KeyError, ValueError, RuntimeError) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         if "filter returned failure" in reason:  # the only filter that we use
-            reason = "a chunk of it has not the checksum it was written with"
+            reason = "one of its chunks does not match its checksum"
         raise CorruptData(reason) from None
 
 

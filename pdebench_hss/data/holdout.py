@@ -36,7 +36,7 @@ def held_out_count(text: str | int, n_train: int, cases: int, task: str) -> int:
         group = f" (in groups of {cases})" if cases > 1 else ""
         raise UsageError(
             f"--val {text}: {held} of {n_train} training samples of task {task!r} would be held out{group}, "
-            "none is left to train on"
+            "which leaves none to train on"
         )
     return held
 

@@ -119,7 +119,7 @@ def _check_layout(task: TaskInfo) -> None:
         raise UsageError(f"task {task.name!r} has {task.dim} axes; The Well's layout has at most {len(AXES)}")
     rebuilt = np.stack(np.meshgrid(*_axes(task), indexing="ij"))
     if not np.allclose(rebuilt, task.coords):
-        raise UsageError(f"task {task.name!r}: its grid is no product of axes, which The Well's layout needs")
+        raise UsageError(f"task {task.name!r}: its grid is not a product of axes, which The Well's layout needs")
 
 
 def _check_split(task: TaskInfo, split: str, inputs: np.ndarray, outputs: np.ndarray) -> None:

@@ -30,7 +30,7 @@ def versions(emit: Any, device: str) -> dict[str, Any]:
 def fork(emit: Any, device: str) -> dict[str, Any]:
     """This very process is a fork: it must be able to start CUDA, which it could not if its parent had."""
     if accelerator.is_initialized(device):
-        return failed("CUDA was started before the fork: the parent asked it something")
+        return failed("CUDA was initialised before the fork: the parent process used it")
     x = torch.full((64, 64), 2.0, device=device)
     total = (x @ x).sum().item()
     expected = 64**3 * 4.0

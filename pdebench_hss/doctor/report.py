@@ -75,7 +75,7 @@ def run_check(pool: WorkerPool, name: str, target: str, device: str, timeout: fl
             return Outcome(FAIL, f"its process ended: {event.reason}")
         if isinstance(event, TimedOut):
             return Outcome(FAIL, f"did not end within {timeout:.0f} s")
-    return Outcome(FAIL, "its worker ended without a word")
+    return Outcome(FAIL, "its worker ended without a result")
 
 
 def write(report: Mapping[str, Any], path: Path) -> None:

@@ -149,7 +149,7 @@ class Run:
                 headers[dataset.id] = self._ensure(dataset)
             except KeyboardInterrupt:
                 raise RunInterrupted(
-                    "stopped while making data; what was made is kept, run the same command to go on."
+                    "stopped while making data; finished parts are kept. Run the same command to continue."
                 ) from None
             except DataError as error:
                 for cell in plan.todo:
@@ -204,7 +204,7 @@ class Run:
 
     def _kept(self, todo: Sequence[Cell]) -> str:
         ended = sum(cell.trial.key in self._done for cell in todo)
-        return f"{ended} of {len(todo)} trials done and kept; run the same command to go on."
+        return f"{ended} of {len(todo)} trials done and kept; run the same command to continue."
 
     def _work(self, cells: Sequence[Cell]) -> list[Work]:
         if self.config.force:
@@ -277,7 +277,7 @@ class Run:
             raise StoreError(
                 f"can't write the record of {trial.model_label} on {trial.task_label} to {self.store.path}: "
                 f"{error.strerror or error}. {len(self._done)} records are kept; "
-                "mend it and run the same command to go on."
+                "fix this and run the same command to continue."
             ) from error
         if self.config.storage:
             storage.remove(self._checkpoint(trial))

@@ -50,6 +50,6 @@ def _line(what: str, name: str, count: int, found: Registered[Any]) -> str:
     version = found.spec.version if what == "model" else found.spec.data_version
     records = "1 cached record was" if count == 1 else f"{count} cached records were"
     return (
-        f"the source of {what} {name!r} ({found.origin}) changed since {records} made, and its version {version!r} did "
+        f"the source of {what} {name!r} ({found.origin}) changed since {records} made, but its version {version!r} did "
         f"not; if results can differ, raise {VERSIONS[what]} or add --force"
     )

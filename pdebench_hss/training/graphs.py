@@ -66,7 +66,7 @@ class _GraphedStep:
         for name, buffer in module.named_buffers():  # what warming up has changed
             buffer.copy_(buffers[name])
         if not all(torch.equal(before[kind], after[kind]) for kind in before):
-            raise RuntimeError("the network draws random numbers, which a graph would draw otherwise")
+            raise RuntimeError("the network draws random numbers, which a graph would draw differently")
         self.gradients = [p.grad for p in self.weights]
 
     def __call__(self, x: Tensor, y: Tensor, weight: float) -> Tensor:

@@ -145,7 +145,7 @@ def refusal(module: nn.Module, train: TrainSet, device: torch.device) -> str | N
     if has_own_loss(type(module)) and not _is_a_mean(Objective(module, train, device), train, device):
         return "its loss is not a mean over the samples of a batch, so it differs when a batch is split"
     if has_own_optimiser(type(module)) and needs_closure(own_optimizer(module, list(module.parameters()), NO_RATES)):
-        return "its optimiser asks for the loss in its own time (a closure), in each process by itself"
+        return "its optimiser evaluates the loss itself (a closure), separately in each process"
     return None
 
 

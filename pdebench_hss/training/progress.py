@@ -31,4 +31,4 @@ Emit = Callable[[Progress], None]
 
 
 def say_nothing(progress: Progress) -> None:
-    """For those that nobody listens to."""
+    """For trials whose progress nobody reads."""

@@ -79,7 +79,7 @@ class _Worker:
                 return [kind, *values]
         except (ValueError, TypeError, KeyError):
             pass
-        raise OSError("its worker process sent a message that is not one")
+        raise OSError("its worker process sent an invalid message")
 
     def ask_job_to_stop(self) -> None:
         """Its processes that it started are its own to end."""

@@ -45,7 +45,7 @@ def test_nothing_is_overwritten(cli, tmp_path):
         ("My-Solver", "lower-case letters, digits and _"),
         ("1d_solver", "start with a letter"),
         ("../escape", "lower-case letters"),
-        ("lambda", "a word of the Python language"),
+        ("lambda", "a Python keyword"),
         ("resnet", "a model 'resnet' exists already, from pdebench-hss"),
         ("json", "a Python module of that name is installed"),
         ("torch", "a Python module of that name is installed"),

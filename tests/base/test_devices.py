@@ -121,7 +121,7 @@ def test_what_the_child_says_is_read_back_and_its_death_is_a_reason():
     line = '{"gpus": [{"name": "A", "memory": 8, "capability": [8, 0]}], "reason": ""}'
     assert devices.read_answer(0, f"noise\n{line}\n", "").gpus == (devices.Gpu("A", 8, (8, 0)),)
     died = devices.read_answer(-11, "", "Traceback\nRuntimeError: the driver is too old\n")
-    assert died == devices.Found(reason="asking for GPUs failed: RuntimeError: the driver is too old")
+    assert died == devices.Found(reason="looking for GPUs failed: RuntimeError: the driver is too old")
 
 
 ASKS = """

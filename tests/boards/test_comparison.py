@@ -139,7 +139,7 @@ def test_one_seed_cant_tell_and_says_so(tmp_path, form):
     assert row["change"] == pytest.approx(9)
     assert math.isnan(row["low"])
     assert set(table.drop(("heat", "fno"))["verdict"]) == {"identical"}
-    assert "1 cell with one seed: how much a retraining varies is not known" in notes(a / form, b / form)
+    assert "1 cell with one seed: the variation between trainings is unknown" in notes(a / form, b / form)
 
 
 def test_one_seed_on_one_side_cant_tell_either(board, tmp_path):
@@ -174,7 +174,7 @@ def test_a_regression_is_not_seen_with_one_seed_and_that_is_said(command, tmp_pa
     b = make_board(tmp_path / "b", {("heat", "fno"): 10.0}, seeds=[0])
     code, _, err = command("compare", a, b, "--fail-on-regression")
     assert code == 0
-    assert err == "not judged: 1 cell: heat fno; more seeds on both boards would tell\n"
+    assert err == "not judged: 1 cell: heat fno; run more seeds on both boards\n"
     code, _, err = command("compare", a, b, "--fail-on-regression", "--same-weights")
     assert code == 3
     assert "regression: 1 cell" in err
@@ -443,7 +443,7 @@ BAD = {
     "negative error": (with_value("test_err_mean", "-0.1"), ["test_err_mean is -0.1"]),
     "negative deviation": (
         with_value("test_err_std", "-0.1"),
-        ["line 2 (heat, ", "test_err_std is -0.1; a standard deviation is a number from 0 on"],
+        ["line 2 (heat, ", "test_err_std is -0.1; a standard deviation is 0 or more"],
     ),
     "infinite deviation": (with_value("test_err_std", "inf"), ["line 2 (heat, ", "test_err_std is inf"]),
     "negative count": (with_value("n_seeds", "-1"), ["line 2 (heat, ", "n_seeds is -1"]),

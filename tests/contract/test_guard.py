@@ -59,7 +59,7 @@ def load(tmp_path, code, name="trouble"):
         (HOOK.format(name="executors", body="return ['process']"), "pdebench_hss_executors must return a dict"),
         (HOOK.format(name="executors", body="return {'a': 7}"), "must be 'package.module:attribute', not 7"),
         (HOOK.format(name="executors", body="return {'a': print}"), "must be 'module:attribute'"),
-        (HOOK.format(name="benches", body="return {3: 'a:b'}"), "3 is no name"),
+        (HOOK.format(name="benches", body="return {3: 'a:b'}"), "3 is not a valid name"),
         (HOOK.format(name="studies", body="return [object()]"), "must return a list of Study, found object"),
         (HOOK.format(name="studies", body="return (x for x in [])"), "must return a list, not generator"),
         (HOOK.format(name="models", body=f"return [{SPEC}, {SPEC}]"), "returns 'twin' 2 times"),

@@ -76,7 +76,7 @@ def test_it_listens_on_loopback_only_and_its_death_is_one_line_and_no_failed_tri
     assert "note   a local Ray was started; it listens on 127.0.0.1 only" in out
     (line,) = err.strip().splitlines()
     assert line.startswith("error: Ray's process on this machine (its raylet) died: ")
-    assert line.endswith("trials done and kept; run the same command to go on.")
+    assert line.endswith("trials done and kept; run the same command to continue.")
     assert "Traceback" not in out
     assert "state-dump" not in out
     kept = records(tmp_path / "board")

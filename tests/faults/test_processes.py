@@ -176,7 +176,7 @@ def test_a_signal_that_ends_programs_keeps_the_checkpoint_whoever_gets_it_first(
         os.kill(pid, getattr(signal, number))
     out, err = run.communicate(timeout=40)
     assert run.returncode == 130, err
-    assert "stopped. 0 of 1 trials done and kept; run the same command to go on." in err
+    assert "stopped. 0 of 1 trials done and kept; run the same command to continue." in err
     assert "Traceback" not in out + err
     assert len(checkpoints(tmp_path)) == 1
     assert not list((tmp_path / "board" / "records").glob("*.json"))

@@ -146,7 +146,7 @@ def test_ctrl_c_cancels_what_runs_and_it_goes_on_from_its_checkpoint_in_the_stor
     run.send_signal(signal.SIGINT)
     said, err = run.communicate(timeout=40)
     assert run.returncode == 130, err
-    assert "stopped. 1 of 2 trials done and kept; run the same command to go on." in err
+    assert "stopped. 1 of 2 trials done and kept; run the same command to continue." in err
     assert "Traceback" not in said + err
     assert len(list((storage / "checkpoints").glob("*.pt"))) == 1
 

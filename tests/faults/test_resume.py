@@ -119,7 +119,7 @@ def test_ctrl_c_keeps_what_is_done_and_the_state_of_what_runs(toys, tmp_path):
     run.send_signal(signal.SIGINT)
     out, err = run.communicate(timeout=30)
     assert run.returncode == 130
-    assert "stopped. 1 of 2 trials done and kept; run the same command to go on." in err
+    assert "stopped. 1 of 2 trials done and kept; run the same command to continue." in err
     assert "Traceback" not in out + err
     rows = pd.read_csv(tmp_path / "board" / "results.csv").set_index("model")
     assert rows.status.to_dict() == {"toy_conv": "ok", "toy_slow[seconds=1.0]": "missing"}

@@ -80,7 +80,7 @@ def test_a_run_warns_of_a_source_that_changed_without_its_version(installed, toy
     assert second.records[0].key == first.records[0].key
     assert second.records[0].metrics == first.records[0].metrics  # the record was used
     assert warnings == [
-        "the source of model 'steady' (my-steady 0.1) changed since 1 cached record was made, and its version '1' did "
+        "the source of model 'steady' (my-steady 0.1) changed since 1 cached record was made, but its version '1' did "
         "not; if results can differ, raise ModelSpec.version or add --force"
     ]
     forced, warnings = run(toys, tmp_path / "board", force=True)

@@ -193,7 +193,7 @@ def refuses(step, module, device):
     [
         (CPU, "plain", replayed, "not used: they need a GPU, and this is cpu"),
         (GPU, "plain", refuses, "not used: CUDA error: operation not permitted when stream is capturing"),
-        (GPU, "dropout", replayed, "not used: the network draws random numbers, which a graph would draw otherwise"),
+        (GPU, "dropout", replayed, "not used: the network draws random numbers, which a graph would draw differently"),
     ],
 )
 def test_what_can_not_be_a_graph_runs_as_without_and_says_why(monkeypatch, device, kind, capture, reason):

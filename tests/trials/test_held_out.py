@@ -66,7 +66,7 @@ def test_groups_are_held_out_whole():
 
 @pytest.mark.parametrize("val", ["99%", 12, 40])
 def test_a_share_that_leaves_nothing_to_train_on_is_refused(val):
-    with pytest.raises(UsageError, match="none is left to train on"):
+    with pytest.raises(UsageError, match="which leaves none to train on"):
         trials("toy_conv", val=val)
 
 

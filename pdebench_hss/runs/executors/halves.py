@@ -34,5 +34,5 @@ def ending_from(trial: Trial, value: Any) -> Ending:
     except (TypeError, KeyError, ValueError) as error:
         raise ValueError(f"its record can't be read: {error}") from None
     if record.key != trial.key:
-        raise ValueError(f"its record is that of another trial, {record.key!r}")
+        raise ValueError(f"its record belongs to another trial, {record.key!r}")
     return Ending(replace(record, trial=trial), peer_lost)

@@ -48,9 +48,9 @@ def connect(config: RunConfig) -> bool:
         reason = (str(error) or type(error).__name__).splitlines()[0]
         if not config.ray_address:
             raise ClusterError(f"can't start a local Ray ({reason})") from None
-        token = " If it demands a token, set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN." if "timeout" in reason else ""
+        token = " If it requires a token, set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN." if "timeout" in reason else ""
         raise ClusterError(
-            f"no Ray cluster at {config.ray_address} ({reason}). Start one by: ray start --head.{token}"
+            f"no Ray cluster at {config.ray_address} ({reason}). Start one with: ray start --head.{token}"
         ) from None
     return True
 
@@ -133,11 +133,11 @@ def check_room(needs: Sequence[Resources], peers: int = 1) -> None:
     """Refuse what would wait for ever: a trial larger than any node, or more peers than the cluster holds."""
     alive = nodes()
     if not alive:
-        raise ClusterError("the cluster has no node with CPUs; add one by: ray start --address=HEAD:6379")
+        raise ClusterError("the cluster has no node with CPUs; add one with: ray start --address=HEAD:6379")
     for need in needs:
         if not any(need.fits_in(node) for node in alive.values()):
             largest = max(alive.values(), key=lambda node: (node.gpus, node.cpus, node.memory))
-            raise ClusterError(f"a trial needs {need}, the largest node has {largest}. State less by --resources.")
+            raise ClusterError(f"a trial needs {need}, the largest node has {largest}. Request less with --resources.")
         if slots(need) < peers:
             raise ClusterError(f"--ddp {peers} needs {peers} times {need} at once, the cluster holds {slots(need)}")
 
