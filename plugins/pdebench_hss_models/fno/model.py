@@ -14,8 +14,10 @@ as two reals:
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import product
+from types import EllipsisType
+from typing import cast
 
 import numpy as np
 import torch
@@ -30,6 +32,7 @@ from .ways import COUNTED, check_way, way_taken
 
 class FNO(nn.Module):
     unit_coords: Tensor  # (1, dim, *grid)
+    layers: Sequence[FourierLayer]  # an nn.ModuleList, whose own type does not say of what
 
     def __init__(self, task: TaskInfo, layers: int, width: int, modes: int, way: str = "auto") -> None:
         super().__init__()
@@ -44,7 +47,8 @@ class FNO(nn.Module):
         # P (u, x) = P_u u + P_x x: the second part is the same for the whole batch.
         self.lift = Pointwise(task.in_channels, width)
         self.lift_coords = Pointwise(task.dim, width, bias=False)
-        self.layers = nn.ModuleList(FourierLayer(task.dim, width, modes) for _ in range(layers))
+        fourier_layers = nn.ModuleList(FourierLayer(task.dim, width, modes) for _ in range(layers))
+        self.layers = cast(Sequence[FourierLayer], fourier_layers)
         self.projection = Pointwise(width, task.out_channels)
 
     def forward(self, u: Tensor) -> Tensor:
@@ -101,13 +105,17 @@ class FourierLayer(nn.Module):
 class SpectralConvolution(nn.Module):
     """F^-1 (R . F v): frequencies are stored in the FFT's order, 0..modes-1 and -modes..-1 along each axis."""
 
+    weight: Tensor  # (in, out, *kept), complex
+
     def __init__(self, dim: int, width: int, modes: int) -> None:
         super().__init__()
         kept = (2 * modes,) * (dim - 1) + (modes,)
-        weight = torch.rand(width, width, *kept, dtype=torch.cfloat)  # (in, out, *kept)
+        weight = torch.rand(width, width, *kept, dtype=torch.cfloat)
         self.weight = nn.Parameter(weight / width**2)
         low, high = slice(0, modes), slice(-modes, None)
-        self.corners = [(..., *sides, low) for sides in product((low, high), repeat=dim - 1)]
+        self.corners: list[tuple[EllipsisType | slice, ...]] = [
+            (..., *sides, low) for sides in product((low, high), repeat=dim - 1)
+        ]
         self.axes = tuple(range(-dim, 0))
 
     def forward(self, v: Tensor) -> Tensor:
@@ -128,6 +136,8 @@ class SpectralConvolution(nn.Module):
 
 class Pointwise(nn.Conv1d):
     """The same linear map of channels at every point of a grid of any dimension."""
+
+    bias: Tensor  # None with bias=False, where nobody reads it
 
     def __init__(self, inputs: int, outputs: int, bias: bool = True) -> None:
         super().__init__(inputs, outputs, kernel_size=1, bias=bias)

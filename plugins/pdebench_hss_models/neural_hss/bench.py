@@ -85,7 +85,8 @@ def measure(request: BenchRequest, points: int, levels: int, rank: int, rows: in
         "points": points, "levels": levels, "rank": rank, "rows": rows,
         "threads": request.threads, "hardware": hardware_line(),
     }  # fmt: skip
-    table, steps = {}, {}
+    table: dict[str, dict[str, Any]] = {}
+    steps: dict[str, Callable[[], tuple[Tensor, ...]]] = {}
     for way, cut in cuts.items():
         seconds = by_cut.get(cut, float("inf"))
         hopeless = seconds > HOPELESS * best

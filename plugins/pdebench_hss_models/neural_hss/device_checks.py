@@ -65,16 +65,17 @@ def timing(emit: Any, device: str) -> dict[str, Any]:
     """All forms at five sizes; the constants for `auto`; and what it would take now."""
     where, timings, table = torch.device(device), [], []
     for points, levels, rank, rows in SIZES[where.type]:
-        axis, row = Axis(points, points, levels, rank, terms=1, rows=rows), {}
+        axis = Axis(points, points, levels, rank, terms=1, rows=rows)
+        row: dict[str, float | str] = {}  # milliseconds of each form, or why there are none
         for way in TIMED:
             if way == "triton" and available(where, torch.float32):
                 continue
             try:
-                row[way] = milliseconds_on(device, step_of(axis, way, where))
+                row[way] = ms = milliseconds_on(device, step_of(axis, way, where))
             except RuntimeError as error:  # the dense matrix of a large size may not fit
                 row[f"{way}_error"] = first_line(error)
                 continue
-            timings.append(measured.Timing(axis, way, row[way] / 1e3))
+            timings.append(measured.Timing(axis, way, ms / 1e3))
         table.append({"points": points, "levels": levels, "rank": rank, "rows": rows, "ms": row})
     return conclude(timings, table, where)
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -38,6 +39,8 @@ def way_now(way: str) -> str:
 class HSSMap(nn.Module):
     """The linear m-dimensional HSS map: ``(batch, *in_grid) -> (batch, *out_grid)``."""
 
+    axes: Sequence[HSSMatrix]  # an nn.ModuleList, whose own type does not say of what
+
     def __init__(
         self,
         out_grid: Sequence[int],
@@ -50,11 +53,12 @@ class HSSMap(nn.Module):
         super().__init__()
         check_way(way)
         self.way = way
-        self.axes = nn.ModuleList(
+        matrices = nn.ModuleList(
             # A short axis gets a shallower tree than a long one.
             HSSMatrix(out, inn, min(levels, deepest(min(out, inn))), rank, terms=outer_rank)
             for out, inn in zip(out_grid, in_grid, strict=True)
         )
+        self.axes = cast(Sequence[HSSMatrix], matrices)
         for weight in self.axes:  # the sum of r_out products of m factors is then as large as one product
             weight.scale_(outer_rank ** (-0.5 / len(self.axes)))
 

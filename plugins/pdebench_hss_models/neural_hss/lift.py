@@ -16,6 +16,7 @@ import math
 from collections.abc import Callable, Sequence
 from functools import reduce
 from operator import add
+from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -59,10 +60,13 @@ def field_map(
 class ChannelSum(nn.Module):
     """out_o = sum_c M_oc(in_c): a map of its own for each pair of channels."""
 
+    maps: Sequence[Sequence[nn.Module]]  # lists of torch, whose own type does not say of what
+
     def __init__(self, channels: tuple[int, int], make: Callable[[], nn.Module]) -> None:
         super().__init__()
         ins, outs = channels
-        self.maps = nn.ModuleList(nn.ModuleList(make() for _ in range(ins)) for _ in range(outs))
+        maps = nn.ModuleList(nn.ModuleList(make() for _ in range(ins)) for _ in range(outs))
+        self.maps = cast(Sequence[Sequence[nn.Module]], maps)
 
     def forward(self, x: Tensor) -> Tensor:
         fields = x.unbind(1)

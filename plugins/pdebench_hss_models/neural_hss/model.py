@@ -10,7 +10,7 @@ are numbers rather than fields (constant over the grid, like Gray-Scott's f and 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
@@ -60,7 +60,7 @@ class NeuralHSS(nn.Module):
         grid = tuple(task.grid)
         inner = (embed,) * task.dim if embed else grid
         fields = task.in_channels - scalars
-        tree = {"levels": levels, "rank": rank, "outer_rank": outer_rank, "way": way}
+        tree: dict[str, Any] = {"levels": levels, "rank": rank, "outer_rank": outer_rank, "way": way}
         on_line = task.dim == 1 and outer_rank == 1
         # Ends that are HSS maps of the layers' own kind are links of the chain.
         first = on_line and lift == "hss" and grid == inner and task.in_channels == 1

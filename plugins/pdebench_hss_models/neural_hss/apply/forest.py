@@ -34,11 +34,12 @@ def forest_sum(z: Tensor, axes: Sequence[Factors], points: Sequence[int]) -> Ten
     axes = add_dense_terms(axes)
     terms = axes[0].D[0].shape[0]
     group = max(1, min(terms, GROUP_BYTES // max(1, largest_field(z, points))))
-    y = None
+    y: Tensor | None = None
     for start in range(0, terms, group):
         blocks = [block[start : start + group] for a in axes for block in a.blocks]
         part = _ForestSum.apply(z, points, [a.levels for a in axes], *blocks)
         y = part if y is None else y + part
+    assert y is not None  # there is at least one term
     return y
 
 

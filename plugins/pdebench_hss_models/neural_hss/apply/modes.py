@@ -39,7 +39,8 @@ def add_dense_terms(axes: Sequence[Factors]) -> Sequence[Factors]:
 class _ModalSum(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, z: Tensor, points: Sequence[int], levels: Sequence[int], *blocks: Tensor) -> Tensor:
-        y, kept = None, []
+        y: Tensor | None = None
+        kept = []
         for k in range(blocks[0].shape[0]):
             *before, last = steps = steps_of_term(k, blocks, levels, z.shape, points)
             x = z
@@ -51,6 +52,7 @@ class _ModalSum(torch.autograd.Function):
                 kept.append((steps, [ready]))
         ctx.points, ctx.levels, ctx.kept = points, levels, kept
         ctx.save_for_backward(z, *blocks)
+        assert y is not None  # there is at least one term
         return last.finish(y)
 
     @staticmethod
@@ -80,12 +82,12 @@ def steps_of_term(
 ) -> list[Step]:
     """The products of term k in the order in which they are done: last axis first."""
     steps: list[Step] = []
-    end, shape = len(blocks), list(shape)
-    for axis in reversed(range(1, len(shape))):
+    end, sizes = len(blocks), list(shape)
+    for axis in reversed(range(1, len(sizes))):
         start = end - 3 * levels[axis - 1] - 1
         a = Factors.of([block[k] for block in blocks[start:end]])
-        steps.append((TreeStep if a.levels else DenseStep)(a, axis, torch.Size(shape), points[axis - 1]))
-        end, shape[axis] = start, points[axis - 1]
+        steps.append((TreeStep if a.levels else DenseStep)(a, axis, torch.Size(sizes), points[axis - 1]))
+        end, sizes[axis] = start, points[axis - 1]
     return steps
 
 
@@ -99,5 +101,5 @@ def replay(steps: list[Step], x: Tensor) -> tuple[list[Step], list[Any]]:
     return steps, ready
 
 
-def _stack(terms: Sequence[Tensor]) -> Tensor:
+def _stack(terms: tuple[Tensor, ...]) -> Tensor:
     return torch.stack(terms) if len(terms) > 1 else terms[0].unsqueeze(0)

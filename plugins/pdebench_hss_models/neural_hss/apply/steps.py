@@ -7,10 +7,12 @@ A field has any shape and strides. None is copied to bring an axis into place:
     TreeStep    (d, columns), the other axes being columns in the order in which they lie in memory; the result is a
                 view of (e, columns). Only where the other axes don't lie in one piece the field is copied.
 
-Both have the same five methods. ``run`` and ``run_back`` can add to an earlier result inside their products.
+Both are a `Step`. ``run`` and ``run_back`` can add to an earlier result inside their products.
 """
 
 from __future__ import annotations
+
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
@@ -18,6 +20,24 @@ from torch.nn import functional as F
 
 from ..matrix.factors import Factors, transpose
 from ..matrix.sweep import Coefficients, block_gradients, coefficients, product
+
+
+class Step(Protocol):
+    """What ``prepare`` and ``prepare_back`` give is the step's own affair: `Any`, to be handed back to it."""
+
+    def prepare(self, x: Tensor, /) -> Any: ...
+
+    def run(self, prepared: Any, /, onto: Tensor | None = None) -> Tensor: ...
+
+    def finish(self, y: Tensor, /) -> Tensor: ...
+
+    def prepare_back(self, g: Tensor, /) -> Any: ...
+
+    def block_gradients(self, prepared: Any, back: Any, /) -> Factors: ...
+
+    def run_back(self, back: Any, /, onto: Tensor | None = None) -> Tensor: ...
+
+    def finish_back(self, g: Tensor, /) -> Tensor: ...
 
 
 class DenseStep:
@@ -100,6 +120,3 @@ class TreeStep:
         y = y.flatten(0, 1)[:points].view(points, *(self.shape[i] for i in self.order[1:]))
         back = sorted(range(len(self.order)), key=self.order.__getitem__)
         return y.permute(back)
-
-
-Step = DenseStep | TreeStep

@@ -99,6 +99,9 @@ def shorten(f: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
 class HSSFit(nn.Module):
     """A linear 1D task's map as one HSS matrix that fits itself; float64."""
 
+    zero_in: Tensor  # ()
+    zero_out: Tensor  # ()
+
     def __init__(self, task: TaskInfo, *, levels: int, rank: int, sweeps: int, symmetric: str = "auto") -> None:
         super().__init__()
         if symmetric not in STARTS:

@@ -11,9 +11,11 @@ result and so leaves the transpose, V (U A)^T. Nothing is copied: one level hold
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor
-from torch.autograd.function import FunctionCtx, once_differentiable
+from torch.autograd.function import once_differentiable
 
 from .factors import Factors
 
@@ -36,7 +38,7 @@ def collapse(a: Factors) -> tuple[Tensor, Tensor, Tensor, Tensor]:
 
 class _Root(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: FunctionCtx, levels: int, *blocks: Tensor) -> Tensor:
+    def forward(ctx: Any, levels: int, *blocks: Tensor) -> Tensor:
         d, u, v = blocks[: levels + 1], blocks[levels + 1 : -levels], blocks[-levels:]
         root, flipped, halves = d[-1].squeeze(-3), False, []
         for i in reversed(range(levels)):
@@ -51,7 +53,7 @@ class _Root(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: FunctionCtx, g: Tensor) -> tuple[Tensor | None, ...]:
+    def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
         levels, flipped = ctx.levels, ctx.flipped
         u, v = ctx.saved_tensors[:levels], ctx.saved_tensors[levels:]
         g = g.mT if flipped else g

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -57,7 +58,8 @@ class HSSMatrix(nn.Module):
 
     def factors(self) -> Factors:
         # The dictionaries behind the lists: iterating over a ParameterList takes longer than a small product.
-        return Factors(*(tuple(blocks._parameters.values()) for blocks in (self.D, self.U, self.V)))
+        lists: tuple[Any, ...] = (self.D, self.U, self.V)  # Any: to torch a parameter may be None, and here none is
+        return Factors(*(tuple(blocks._parameters.values()) for blocks in lists))
 
     @classmethod
     def stack(cls, matrices: Sequence[HSSMatrix]) -> HSSMatrix:

@@ -44,7 +44,8 @@ def apply_tree(a: Factors, x: Tensor) -> Tensor:
 
 def coefficients(a: Factors, x: Tensor) -> Coefficients:
     """The sweep without its last, largest step, for ``x (nodes, size, columns)``."""
-    columns, up, down = x.shape[-1], [x], []
+    columns, up = x.shape[-1], [x]
+    down: list[Tensor] = []
     for v, parents in zip(a.V, a.D[1:], strict=True):
         up.append(_times(v.mT, up[-1]).view(len(parents), -1, columns))  # siblings joined: (nodes / 2, 2r, columns)
     for i in range(a.levels, 0, -1):

@@ -144,7 +144,7 @@ def whole(
     _, leaves, m_out, m_in = d.shape
     rank = u.shape[-1]
     tile = tiles(x.dtype, precision)
-    arguments = {
+    arguments: dict[str, Tensor | int | None] = {
         **{"x": x, "v": v, "c": c, "u": u, "d": d, "bias": bias, "slope": slope, "y": y, "z": z, "inner": x.shape[1]},
         **strides("x", x), **strides("y", y), "d_row": d.stride(2), "d_column": d.stride(3),
         "c_row": c.stride(1), "c_column": c.stride(2),

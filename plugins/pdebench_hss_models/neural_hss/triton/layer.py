@@ -101,9 +101,9 @@ def check(
         raise ValueError(f"x has shape {tuple(x.shape)} and must end in (1 or {terms} terms, {leaves * m_in} points)")
     if slope is not None and slope.numel() != 1:
         raise ValueError(f"slope must be one number and has {slope.numel()}")
-    for tensor in (D, U, C, V, bias, slope):
-        if tensor is not None and (tensor.dtype, tensor.device) != (x.dtype, x.device):
-            raise ValueError(f"x is {x.dtype} on {x.device}, a factor {tensor.dtype} on {tensor.device}")
+    for factor in (D, U, C, V, bias, slope):
+        if factor is not None and (factor.dtype, factor.device) != (x.dtype, x.device):
+            raise ValueError(f"x is {x.dtype} on {x.device}, a factor {factor.dtype} on {factor.device}")
 
 
 class CollapsedHSS(torch.autograd.Function):

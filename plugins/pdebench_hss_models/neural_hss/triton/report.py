@@ -23,6 +23,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import torch
@@ -110,7 +111,8 @@ def launches(dtype: torch.dtype, precision: str) -> Iterator[tuple[str, Launch]]
 def build(one: Launch, arch: int) -> triton.compiler.CompiledKernel:
     """Compile as the launcher would: None and 1 become constants, multiples of 16 are known, unless told otherwise."""
     types = {torch.float32: "*fp32", torch.float64: "*fp64"}
-    signature, constants, hints = {}, dict(one.constants), {}
+    signature, hints = {}, {}
+    constants: dict[str, Any] = dict(one.constants)
     for place, parameter in enumerate(one.kernel.params):
         name, value = parameter.name, one.arguments.get(parameter.name)
         known = isinstance(value, int) and not parameter.do_not_specialize
@@ -196,7 +198,7 @@ def main(arguments: list[str] | None = None) -> int:
 
     entries = [
         inspect(case, one, arch, dtype, precision)
-        for dtype, precision in map(ARITHMETIC.get, options.arithmetic)
+        for dtype, precision in map(ARITHMETIC.__getitem__, options.arithmetic)
         for case, one in launches(dtype, precision)
         for arch in options.arch
         if arch >= 80 or precision == "ieee"
