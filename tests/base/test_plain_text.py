@@ -76,8 +76,7 @@ def test_what_stands_between_dollars_is_text_in_a_figure():
 
 HOSTILE = """
 from pdebench_hss import ModelSpec, hookimpl
-from pdebench_hss.bench import Result
-from pdebench_hss.study import make_study
+from pdebench_hss import BenchResult, make_study
 
 BAD = "\\x1b]0;owned\\x07\\x1b[2J"
 
@@ -102,7 +101,7 @@ def pdebench_hss_benches():
 
 def measure(request):
     request.say("S" + BAD)
-    return Result(["name", "ms"], [{"name": "=HYPERLINK(1)" + BAD, "ms": 1.0}])
+    return BenchResult(["name", "ms"], [{"name": "=HYPERLINK(1)" + BAD, "ms": 1.0}])
 """
 
 
