@@ -10,18 +10,23 @@ from typing import TYPE_CHECKING, Any
 from .base.version import __version__
 from .contract.hookspecs import hookimpl
 from .contract.model import ModelSpec
+from .contract.search import Integer, OneOf, Real, around
 from .contract.task import Recipe, Scale, TaskInfo, TaskSpec
 
 if TYPE_CHECKING:
     from .api import compare, leaderboard, load_task, run
 
 __all__ = [
+    "Integer",
     "ModelSpec",
+    "OneOf",
+    "Real",
     "Recipe",
     "Scale",
     "TaskInfo",
     "TaskSpec",
     "__version__",
+    "around",
     "compare",
     "hookimpl",
     "leaderboard",

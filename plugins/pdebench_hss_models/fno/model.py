@@ -4,6 +4,9 @@
     v_{l+1} = gelu( F^-1( R_l . F v_l ) + W_l v_l + b_l )      no gelu after the last layer
     M(u)    = Q v_L                                            pointwise projection
 
+Where the domain is not periodic the transform wraps around all the same; ``padding`` points of zeros beyond the end of
+each axis keep its two ends apart. They are added to v_0 and cut off v_L.
+
 R_l is one complex width x width matrix for each kept frequency: |k_j| below ``modes`` on every axis (with k = -modes
 on all axes but the last, whose negative half follows from the field being real). Parameters, a complex one counted
 as two reals:
@@ -28,8 +31,12 @@ from pdebench_hss import TaskInfo
 class FNO(nn.Module):
     unit_coords: Tensor  # (1, dim, *grid)
 
-    def __init__(self, task: TaskInfo, layers: int, width: int, modes: int) -> None:
+    def __init__(self, task: TaskInfo, layers: int, width: int, modes: int, padding: int = 0) -> None:
         super().__init__()
+        if padding < 0:
+            raise ValueError(f"fno: padding={padding} must not be negative")
+        self.margin = (0, padding) * task.dim
+        self.inside = (..., *(slice(n) for n in task.grid))
         limit = min(task.grid) // 2
         if not 1 <= modes <= limit:
             raise ValueError(f"fno: modes={modes}, but a grid of {task.grid} has 1 to {limit} modes per sign")
@@ -42,9 +49,10 @@ class FNO(nn.Module):
 
     def forward(self, u: Tensor) -> Tensor:
         v = self.lift(u) + self.lift_coords(self.unit_coords)  # (batch, width, *grid)
+        v = F.pad(v, self.margin)  # (batch, width, n_1 + padding, ..., n_dim + padding)
         for layer in self.layers[:-1]:
             v = F.gelu(layer(v))
-        return self.projection(self.layers[-1](v))  # (batch, out_channels, *grid)
+        return self.projection(self.layers[-1](v)[self.inside])  # (batch, out_channels, *grid)
 
 
 class FourierLayer(nn.Module):

@@ -6,7 +6,7 @@ from pdebench_hss.contract.citations import NEURAL_HSS
 from pdebench_hss.contract.hookspecs import hookimpl
 from pdebench_hss.contract.model import ModelSpec
 
-from .hparams import fit_hparams, fit_supports, hparams, recipe
+from .hparams import fit_hparams, fit_supports, hparams, recipe, search
 
 
 @hookimpl
@@ -19,6 +19,7 @@ def pdebench_hss_models() -> list[ModelSpec]:
             hparams=hparams,
             size_knob="rank",
             recipe=recipe,
+            search=search,
             version="2",  # products in another order than in 1: other rounding
             citation=NEURAL_HSS,
             description="HSS layers in telescopic storage with learnable LeakyReLU slopes; 1D, 2D, 3D.",
