@@ -23,8 +23,8 @@ from pdebench_hss.api import load_task
 from pdebench_hss.contract.registry import load_registry
 from pdebench_hss.data.cache import TaskData
 from pdebench_hss.training.evaluation import Predictor
-from pdebench_hss.training.loop import prepare
 from pdebench_hss.training.metrics import sample_errors
+from pdebench_hss.training.windows import prepare
 
 NETWORKS = ("resnet", "fno", "deeponet", "green_learning", "factformer", "neural_hss")
 ROUNDS = 5

@@ -24,9 +24,12 @@ from tabulate import tabulate
 from torch import nn
 
 from pdebench_hss.contract.budget import Budget
+from pdebench_hss.contract.optimizer import Optimizer
 from pdebench_hss.contract.registry import load_registry
-from pdebench_hss.training.loop import BatchOrder, Optimizer, TrainSet, fit
+from pdebench_hss.training.loop import fit
 from pdebench_hss.training.normalization import Affine, Normalizer
+from pdebench_hss.training.steps import BatchOrder
+from pdebench_hss.training.windows import TrainSet
 
 LIMIT = 0.03
 NUMBERS = Optimizer(batch=32, lr=1e-3, lr_min=1e-5, weight_decay=1e-4)

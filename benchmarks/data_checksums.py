@@ -37,9 +37,10 @@ from pdebench_hss.contract.registry import Registered, Registry, load_registry
 from pdebench_hss.data import cache, hdf5
 from pdebench_hss.runs.config import RunConfig
 from pdebench_hss.runs.plan import make_plan
-from pdebench_hss.training import loop
+from pdebench_hss.training import windows
+from pdebench_hss.trials.context import Context
+from pdebench_hss.trials.run_trial import run_trial
 from pdebench_hss.trials.store import Store
-from pdebench_hss.trials.trial import Context, run_trial
 
 LIMIT = 0.10
 LAYOUTS = ("contiguous", "chunks", "checksums")
@@ -76,7 +77,7 @@ def read(dataset: cache.Dataset, path: Path) -> None:
 
 
 def prepare(dataset: cache.Dataset, path: Path) -> None:
-    loop.prepare(cache.load(dataset, path=path), torch.float32)
+    windows.prepare(cache.load(dataset, path=path), torch.float32)
 
 
 def trial(dataset: cache.Dataset, path: Path, model: str = "mean") -> None:

@@ -17,10 +17,10 @@ import torch
 from neural_hss_init import relative_error, split_train
 
 from pdebench_hss import load_task
-from pdebench_hss.contract.budget import parse_budget
+from pdebench_hss.contract.optimizer import Optimizer
 from pdebench_hss.contract.registry import load_registry
 from pdebench_hss.data.cache import TaskData
-from pdebench_hss.training.loop import Optimizer, fit
+from pdebench_hss.training.loop import fit
 
 # layers, width, targets a step, learning rate
 CANDIDATES = {
@@ -44,7 +44,7 @@ def score(data: TaskData, candidate: str, seed: int) -> tuple[float, float]:
     model = spec.make(data.task, {"layers": layers, "width": width, "targets_per_step": targets})
     optimizer = Optimizer(recipe.batch, lr, recipe.lr_min, recipe.weight_decay)
     start = time.process_time()
-    budget = parse_budget(recipe.budget)
+    budget = recipe.budget
     fit(model, train, budget, optimizer, seed=seed, device=torch.device("cpu"), flops_step=0.0)
     return relative_error(model, held), time.process_time() - start
 

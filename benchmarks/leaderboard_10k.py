@@ -23,9 +23,13 @@ from tabulate import tabulate
 
 from pdebench_hss.boards import frames
 from pdebench_hss.boards.writing import write_board
+from pdebench_hss.contract.budget import Budget
+from pdebench_hss.contract.optimizer import Optimizer
+from pdebench_hss.trials.fitting import provenance
 from pdebench_hss.trials.record import Record
+from pdebench_hss.trials.status import Status
 from pdebench_hss.trials.store import Store
-from pdebench_hss.trials.trial import Trial, provenance
+from pdebench_hss.trials.trial import Trial
 
 LIMIT_SECONDS = 5.0
 TASKS, MODELS = 10, 20
@@ -42,7 +46,7 @@ def make_trials(count: int) -> Iterator[Trial]:
             model_version="1",
             model_origin="pdebench-hss 0.1.0",
             hparams={"width": 64, "depth": 4, "modes": 16, "activation": "gelu"},
-            optimizer={"batch": 32, "lr": 1e-3, "lr_min": 1e-5, "weight_decay": 1e-4},
+            optimizer=Optimizer(32, 1e-3, 1e-5, 1e-4),
             task=f"task_{task}",
             task_label=f"task_{task}",
             task_params={},
@@ -50,7 +54,7 @@ def make_trials(count: int) -> Iterator[Trial]:
             data_id=f"{task:064d}",
             data_seed=0,
             scale="small",
-            budget="steps=300",
+            budget=Budget("steps", 300),
             n_train=192,
             seed=seed,
             device="cpu",
@@ -67,8 +71,8 @@ def make_record(trial: Trial, where_from: dict[str, Any], rng: random.Random) ->
     names = ("test_err", "relative_l2", "trajectory_l2", "rmse", "max_error")
     return Record(
         trial.key,
-        trial.to_dict(),
-        status,
+        trial,
+        Status(status),
         reason="" if status == "ok" else "RuntimeError: something went wrong",
         metrics=dict.fromkeys(names, error) if status == "ok" else {},
         parameters={"real": 166_033, "numel": 166_033, "target": None},

@@ -32,10 +32,11 @@ from pdebench_hss_models.neural_hss.matrix.parameters import HSSMatrix
 from torch import Tensor, nn
 
 from pdebench_hss import load_task
-from pdebench_hss.contract.budget import parse_budget
+from pdebench_hss.contract.optimizer import Optimizer
 from pdebench_hss.contract.registry import load_registry
 from pdebench_hss.data.cache import TaskData
-from pdebench_hss.training.loop import Optimizer, TrainSet, fit, prepare
+from pdebench_hss.training.loop import fit
+from pdebench_hss.training.windows import TrainSet, prepare
 
 TASKS = (
     "poisson_1d",
@@ -130,7 +131,7 @@ def score(data: TaskData, candidate: Candidate, seed: int) -> tuple[float, float
     reset(model, candidate)
     numbers = {"lr": recipe.lr, "lr_min": recipe.lr_min, "weight_decay": recipe.weight_decay}
     optimizer = Optimizer(recipe.batch, **{**numbers, **spec.recipe_for(task)})
-    budget = parse_budget(recipe.budget)
+    budget = recipe.budget
     fit(model, train, budget, optimizer, seed=seed, device=torch.device("cpu"), flops_step=0.0)
     return relative_error(model, train), relative_error(model, held)
 

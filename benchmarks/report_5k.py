@@ -17,10 +17,14 @@ from pathlib import Path
 
 import numpy as np
 
+from pdebench_hss.contract.budget import Budget
+from pdebench_hss.contract.optimizer import Optimizer
 from pdebench_hss.report.gallery import gallery
 from pdebench_hss.report.page import render
 from pdebench_hss.report.page_data import Board, page_data
 from pdebench_hss.trials.record import Record
+from pdebench_hss.trials.status import Status
+from pdebench_hss.trials.trial import Trial
 
 MODELS, SAMPLES, STEPS = 25, 200, 500
 
@@ -32,34 +36,28 @@ def make_board(tasks: int, seeds: int, rng: np.random.Generator) -> Board:
             for seed in range(seeds):
                 record = make_record(f"task_{task:03}", f"model_{model:02}", seed, rng)
                 records.append(record)
-                if record.status == "ok":
+                if record.status is Status.OK:
                     errors[record.key] = record.metrics["test_err"] * rng.lognormal(0, 0.3, SAMPLES)
                     curves[record.key] = (np.arange(STEPS), np.exp(-np.arange(STEPS) / 100) + rng.random(STEPS) / 50)
     return Board("five-thousand", records, errors, curves)
 
 
 def make_record(task: str, model: str, seed: int, rng: np.random.Generator) -> Record:
-    trial = {
-        **{"model": model, "model_label": model, "model_version": "1", "model_origin": "benchmark 1"},
-        **{
-            "task": task,
-            "task_label": task,
-            "task_params": {},
-            "task_origin": "benchmark 1",
-            "equation": f"{task} Eq.",
-        },
-        **{"hparams": {"width": 32, "depth": 4, "seed_of_width": model}, "optimizer": {"batch": 16, "lr": 1e-3}},
-        **{"data_id": f"data of {task}", "data_seed": 0, "scale": "small", "budget": "steps=500", "n_train": 256},
-        **{"seed": seed, "device": "cpu", "params_target": None, "metric": "relative_l2"},
-        "training_free": model < "model_03",
-    }
+    trial = Trial(
+        model=model, model_label=model, model_version="1", model_origin="benchmark 1", task=task, task_label=task,
+        task_params={}, task_origin="benchmark 1", equation=f"{task} Eq.",
+        hparams={"width": 32, "depth": 4, "seed_of_width": model}, optimizer=Optimizer(16, 1e-3, 1e-5, 0.0),
+        data_id=f"data of {task}", data_seed=0, scale="small", budget=Budget("steps", 500), n_train=256,
+        seed=seed, device="cpu", metric="relative_l2", training_free=model < "model_03",
+    )  # fmt: skip
     key = f"{int(task[-3:]) * 1000 + int(model[-2:]) * 20 + seed:024x}"
     provenance = {"hardware": {"id": "machine"}, "versions": {"torch": "2"}, "source": {}, "threads": 1}
     if rng.random() < 0.03:
-        return Record(key, trial, "failed", "RuntimeError: made to fail", provenance=provenance)
+        return Record(key, trial, Status.FAILED, "RuntimeError: made to fail", provenance=provenance)
     error = float(rng.lognormal(-3 + int(model[-2:]) / 10, 0.2))
     return Record(
-        key, trial, "ok", "", dict.fromkeys(("test_err", "relative_l2", "trajectory_l2", "rmse", "max_error"), error),
+        key, trial, Status.OK, "",
+        dict.fromkeys(("test_err", "relative_l2", "trajectory_l2", "rmse", "max_error"), error),
         {"real": 10_000 * (1 + int(model[-2:])), "numel": 10_000}, {"steps": 500, "flops": 1e12}, 1e9,
         {"fit": float(rng.lognormal(3, 0.5)), "total": 60.0}, float(rng.lognormal(0, 0.3)), 100_000_000,
         {"sha256": "0" * 64, "n_train": 256, "n_test": SAMPLES}, provenance,

@@ -19,7 +19,6 @@ from tabulate import tabulate
 
 from pdebench_hss.base.files import human_bytes
 from pdebench_hss.boards.published import published
-from pdebench_hss.contract.budget import parse_budget
 from pdebench_hss.contract.registry import Registry, load_registry
 from pdebench_hss.data.cache import Dataset, _sample_bytes
 from pdebench_hss.runs.config import RunConfig
@@ -42,9 +41,9 @@ def flops_of(cell: Cell, registry: Registry) -> tuple[float, int]:
     """FLOPs of one step, and the number of steps."""
     trial = cell.trial
     info = registry.task(trial.task).spec.info(trial.scale, trial.task_params)
-    batch, pairs = int(trial.optimizer["batch"]), trial.n_train * cell.dataset.size.steps
+    batch, pairs = trial.optimizer.batch, trial.n_train * cell.dataset.size.steps
     flops = step_flops(registry.model(trial.model).spec, info, trial.hparams, min(batch, pairs))
-    return flops, parse_budget(trial.budget).steps(pairs, min(batch, pairs), flops) or 0
+    return flops, trial.budget.steps(pairs, min(batch, pairs), flops) or 0
 
 
 def dataset_bytes(datasets: Iterable[Dataset]) -> float:

@@ -54,6 +54,6 @@ print(pb.compare("boards/first", "boards/second").to_string(index=False))
 from pdebench_hss.trials.store import Store  # noqa: E402
 
 store = Store("boards/first")
-record = next(record for record in store.all() if record.trial["model_label"] == "resnet")
+record = next(record for record in store.all() if record.trial.model_label == "resnet")
 arrays = store.samples(record.key)
-print(record.trial["hparams"], record.parameters, {name: array.shape for name, array in arrays.items()})
+print(record.trial.hparams, record.parameters, {name: array.shape for name, array in arrays.items()})

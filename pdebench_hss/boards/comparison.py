@@ -20,7 +20,7 @@ import numpy as np
 import pandas as pd
 
 from ..base.errors import UsageError
-from ..trials.record import DIVERGED, FAILED, OK, OUT_OF_MEMORY, TIMEOUT
+from ..trials.status import Status
 from .frames import GROUP, seed_errors
 from .intervals import Errors
 from .reading import BoardFile
@@ -41,7 +41,7 @@ from .verdicts import (
 )
 
 UNJUDGED = (ONE_SEED, UNKNOWN)
-BROKEN = (FAILED, TIMEOUT, OUT_OF_MEMORY)  # no seed's luck, unlike divergence
+BROKEN = (Status.FAILED, Status.TIMEOUT, Status.OUT_OF_MEMORY)  # no seed's luck, unlike divergence
 ONLY_REFERENCE, ONLY_OTHER, NEITHER = "only in the first", "not in the first", "in neither"
 
 CELL = ["task", "model"]
@@ -172,17 +172,17 @@ def _side_of_summary(row: pd.Series) -> Side:
     seeds = int(row["n_seeds"])
     errors = Errors(row["test_err_mean"], row["test_err_std"], seeds) if seeds > 0 else None
     lost = int(row["n_expected"]) - seeds if pd.notna(row["n_expected"]) else int(not seeds)
-    diverged = lost if row["status"] == DIVERGED else 0
+    diverged = lost if row["status"] == Status.DIVERGED else 0
     training_free = pd.notna(row["training_free"]) and bool(row["training_free"])
     return Side(row, Outcome(errors, diverged, training_free), row["status"] in BROKEN)
 
 
 def _side_of_trials(row: pd.Series, trials: pd.DataFrame, board: BoardFile) -> Side:
-    ok = trials["status"] == OK
+    ok = trials["status"] == Status.OK
     finite = ok & np.isfinite(trials["test_err"].astype(float))
     errors = seed_errors(trials[finite], board.samples) if finite.any() else None
     empty = int((ok & ~finite).sum())
-    diverged = empty + int((trials["status"] == DIVERGED).sum())
+    diverged = empty + int((trials["status"] == Status.DIVERGED).sum())
     outcome = Outcome(errors, diverged, bool(trials["training_free"].any()))
     return Side(row, outcome, bool(trials["status"].isin(BROKEN).any()), empty)
 
@@ -246,7 +246,7 @@ def _row(a: Side | None, b: Side | None, found: Finding, force: bool) -> dict[st
         row[f"{prefix}err"] = outcome.errors.mean if outcome.errors else math.nan
         if side:
             row["metric"] = side.row["metric"]
-            row["reason"] = _text(side.row["reason"]) if side.row["status"] != OK else row["reason"]
+            row["reason"] = _text(side.row["reason"]) if side.row["status"] != Status.OK else row["reason"]
     if a and b and a.outcome.errors and b.outcome.errors and (force or _one_machine(a.row, b.row)):
         row["fit_change"] = _relative(a.row["fit_seconds"], b.row["fit_seconds"])
         row["predict_change"] = _relative(a.row["predict_ms"], b.row["predict_ms"])

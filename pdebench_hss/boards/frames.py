@@ -20,10 +20,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ..base.devices import DEFAULT_PRECISION, label
+from ..base.devices import label
 from ..base.plain_text import code, markdown
 from ..training.metrics import mean_of
-from ..trials.record import DIVERGED, OK, Record
+from ..trials.record import Record
+from ..trials.status import Status
 from .intervals import Errors, error_interval
 
 # Columns as in the documentation; what a reader needs to tell rows apart comes first.
@@ -55,14 +56,14 @@ def _row(record: Record) -> dict[str, Any]:
     trial = record.trial
     return {
         "key": record.key,
-        "task": trial["task_label"],
-        "equation": trial["equation"],
-        "model": trial["model_label"],
-        "scale": trial["scale"],
-        "budget": trial["budget"],
-        "n_train": trial["n_train"],
-        "seed": trial["seed"],
-        "metric": trial["metric"],
+        "task": trial.task_label,
+        "equation": trial.equation,
+        "model": trial.model_label,
+        "scale": trial.scale,
+        "budget": str(trial.budget),
+        "n_train": trial.n_train,
+        "seed": trial.seed,
+        "metric": trial.metric,
         "params_real": record.parameters.get("real"),
         "params_numel": record.parameters.get("numel"),
         **{name: record.metrics.get(name) for name in METRICS},
@@ -71,14 +72,14 @@ def _row(record: Record) -> dict[str, Any]:
         "predict_ms": record.predict_ms,
         "peak_memory_mb": record.peak_memory / 1e6 if record.peak_memory is not None else None,
         "flops_step": record.flops_step,
-        "status": record.status,
+        "status": record.status.value,
         "reason": record.reason,
         "data_hash": record.data.get("sha256"),
         "hardware": record.provenance.get("hardware", {}).get("id"),
-        "params_target": trial["params_target"],
-        "data_id": trial["data_id"][:12],
-        "device": label(trial["device"], trial.get("precision", DEFAULT_PRECISION)),
-        "training_free": trial["training_free"],
+        "params_target": trial.params_target,
+        "data_id": trial.data_id[:12],
+        "device": label(trial.device, trial.precision),
+        "training_free": trial.training_free,
         "fit_flops": record.spent.get("flops"),
         "data_seconds": _data_seconds(record),
     }
@@ -90,7 +91,7 @@ def solver_levels(records: Iterable[Record]) -> pd.DataFrame:
     for record in records:
         row = _row(record) if record.levels else {}
         for level in record.levels:
-            label = f"{record.trial['model']}[level={level['level']}]"
+            label = f"{record.trial.model}[level={level['level']}]"
             measured = {"model": label, "test_err_mean": level["test_err"], "predict_ms": level["predict_ms"]}
             rows.append({**row, **measured})
     return pd.DataFrame(rows, columns=LEADERBOARD_COLUMNS)
@@ -123,7 +124,7 @@ def seed_errors(trials: pd.DataFrame, samples: Mapping[str, np.ndarray]) -> Erro
 
 
 def _summary(names: dict[str, Any], trials: pd.DataFrame, samples: Mapping[str, np.ndarray]) -> dict[str, Any]:
-    counts = (trials["status"] == OK) & np.isfinite(trials["test_err"].astype(float))
+    counts = (trials["status"] == Status.OK) & np.isfinite(trials["test_err"].astype(float))
     good, bad = trials[counts], trials[~counts]
     shown = good if len(good) else trials
     first = shown.iloc[0]
@@ -149,10 +150,10 @@ def _summary(names: dict[str, Any], trials: pd.DataFrame, samples: Mapping[str, 
 def _ending(bad: pd.DataFrame) -> dict[str, str]:
     """How a cell ended, as the first of its trials that has no error tells it."""
     if bad.empty:
-        return {"status": OK, "reason": ""}
+        return {"status": Status.OK.value, "reason": ""}
     first = bad.iloc[0]
-    if first["status"] == OK:
-        return {"status": DIVERGED, "reason": "the test error is not finite"}
+    if first["status"] == Status.OK:
+        return {"status": Status.DIVERGED.value, "reason": "the test error is not finite"}
     return {"status": str(first["status"]), "reason": str(first["reason"])}
 
 
@@ -247,12 +248,14 @@ def display_row(row: pd.Series) -> list[str]:
         f"{row['fit_seconds']:.1f} s" if pd.notna(row["fit_seconds"]) else "–",
         f"{row['predict_ms']:.2g} ms" if pd.notna(row["predict_ms"]) else "–",
         format_skill(row["skill"]),
-        "" if row["status"] == OK else _status_text(row),
+        "" if row["status"] == Status.OK else _status_text(row),
     ]
 
 
 def _status_text(row: pd.Series) -> str:
-    return str(row["reason"]) if row["status"] in ("skipped", "missing") else f"{row['status']}: {row['reason']}"
+    return (
+        str(row["reason"]) if row["status"] in (Status.SKIPPED, Status.MISSING) else f"{row['status']}: {row['reason']}"
+    )
 
 
 def format_error(value: float) -> str:

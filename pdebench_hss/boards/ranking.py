@@ -30,7 +30,7 @@ import numpy as np
 import pandas as pd
 
 from ..base.errors import UsageError
-from ..trials.record import OK
+from ..trials.status import Status
 from .frames import GROUP
 
 COSTS = ("fit_seconds", "predict_ms", "params_real", "flops_step", "fit_flops", "peak_memory_mb")
@@ -133,7 +133,7 @@ def pareto(board: pd.DataFrame, x: str) -> pd.DataFrame:
     """The rows that have an error and a cost ``x``, with a column ``on_front``; each task is a front of its own."""
     if x not in COSTS:
         raise UsageError(f"no cost {x!r}; costs: {', '.join(COSTS)}")
-    rows = board[(board["status"] == OK) & board[x].notna() & board["test_err_mean"].notna()]
+    rows = board[(board["status"] == Status.OK) & board[x].notna() & board["test_err_mean"].notna()]
     on_front = pd.Series(False, index=rows.index)
     for _, group in rows.groupby(GROUP, sort=False, dropna=False):
         costs, errors = group[x].to_numpy(float), group["test_err_mean"].to_numpy(float)
@@ -164,7 +164,7 @@ def break_even(
     ``break_even`` is infinite where the model is not faster, and NaN where ``note`` says why there is none.
     """
     rows = []
-    finished = board[board["status"] == OK]
+    finished = board[board["status"] == Status.OK]
     for _, group in finished.groupby(GROUP, sort=False, dropna=False):
         name = group["model"].str.partition("[")[0]
         solvers = _levels_of(group[name == solver], levels)

@@ -20,7 +20,7 @@ import pandas as pd
 
 from ..base.errors import UsageError
 from ..base.plain_text import csv_text
-from ..trials.record import OK, STATUSES
+from ..trials.status import Status
 from ..trials.store import Store
 from .frames import GROUP, LEADERBOARD_COLUMNS, RESULTS_COLUMNS, leaderboard
 from .writing import read_records, sorted_results
@@ -170,9 +170,9 @@ def _check(name: str, table: pd.DataFrame, labels: list[str]) -> None:
 
 def _check_row(where: str, kind: str, row: pd.Series) -> None:
     status, column = row["status"], "test_err" if kind == "results" else "test_err_mean"
-    if status not in (*STATUSES, "missing"):
-        raise UsageError(f"{where}: no status {status!r}; known: {', '.join(STATUSES)}, missing")
-    claimed = status == OK or (kind == "leaderboard" and row["n_seeds"] > 0)
+    if status not in tuple(Status):
+        raise UsageError(f"{where}: no status {status!r}; known: {', '.join(Status)}")
+    claimed = status == Status.OK or (kind == "leaderboard" and row["n_seeds"] > 0)
     error = row[column]
     if claimed and not (math.isfinite(error) and error >= 0):
         value = "empty" if math.isnan(error) else error

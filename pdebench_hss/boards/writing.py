@@ -24,7 +24,8 @@ from ..base.devices import DEFAULT_PRECISION, label
 from ..base.errors import StoreError
 from ..base.files import replacing, write_text
 from ..base.plain_text import code, markdown, visible, write_csv
-from ..trials.record import OK, Record
+from ..trials.record import Record
+from ..trials.status import Status
 from ..trials.store import Store
 from . import frames as tables
 from . import reference_tables
@@ -36,7 +37,7 @@ from .ranking_page import statistics_page
 def write_board(store: Store) -> tuple[pd.DataFrame, list[Path]]:
     """(Re)write all tables of a directory from its records; returns the leaderboard and what was written."""
     records, errors = read_records(store)
-    if not any(record.status != "missing" for record in records) and store.keys():
+    if not any(record.status is not Status.MISSING for record in records) and store.keys():
         raise StoreError(f"no record in {store.path} can be read by this version; its tables are left as they are")
     trials = sorted_results(records)
     board = tables.leaderboard(trials, errors)
@@ -108,7 +109,7 @@ def _code(lines: list[str]) -> list[str]:
 
 def _trials(records: list[Record]) -> list[str]:
     counts = Counter(record.status for record in records)
-    order = sorted(counts, key=lambda status: (status != OK, status))
+    order = sorted(counts, key=lambda status: (status != Status.OK, status))
     return [f"Trials: {len(records)} ({', '.join(f'{counts[status]} {status}' for status in order)})"]
 
 
@@ -179,8 +180,8 @@ def _data(records: list[Record]) -> str:
         trial, data = record.trial, record.data
         if {"n_train", "n_test", "sha256"} <= data.keys():
             sizes = (data["n_train"], data["n_test"])
-            names = (markdown(trial["task_label"]), markdown(trial["scale"]))
-            rows.add((*names, *sizes, trial["data_seed"], f"`{code(data['sha256'][:16])}`"))
+            names = (markdown(trial.task_label), markdown(trial.scale))
+            rows.add((*names, *sizes, trial.data_seed, f"`{code(data['sha256'][:16])}`"))
     headers = ["task", "scale", "train", "test", "data seed", "sha256"]
     return tabulate(sorted(rows), headers=headers, tablefmt="github", disable_numparse=True)
 

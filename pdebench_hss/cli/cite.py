@@ -11,6 +11,7 @@ from ..base.errors import UsageError
 from ..contract.citations import SOFTWARE, bibliography
 from ..contract.registry import Registry, load_registry
 from ..contract.selection import choose_any
+from ..trials.status import Status
 from ..trials.store import Store
 from .output import PluginOption
 
@@ -41,8 +42,8 @@ def _used(directory: Path) -> tuple[list[str], list[str]]:
     """Names of the models and tasks with a record in a results directory."""
     if not (directory / "records").is_dir():
         raise UsageError(f"{directory} holds no records; name a results directory, or models and tasks")
-    trials = [record.trial for record in Store(directory).all() if record.status != "skipped"]
-    return sorted({trial["model"] for trial in trials}), sorted({trial["task"] for trial in trials})
+    trials = [record.trial for record in Store(directory).all() if record.status is not Status.SKIPPED]
+    return sorted({trial.model for trial in trials}), sorted({trial.task for trial in trials})
 
 
 def _citations(registry: Registry, models: list[str], tasks: list[str]) -> list[tuple[str, str]]:

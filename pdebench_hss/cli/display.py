@@ -24,10 +24,12 @@ from ..data.hdf5 import Header
 from ..runs.config import RunConfig
 from ..runs.plan import CACHED, KEEP, RETRY, RUN, SKIP, Plan
 from ..runs.runner import Outcome, Reporter
-from ..trials.record import OK, Record
+from ..trials.record import Record
+from ..trials.status import Status
 from ..trials.trial import Trial
 
 console = Console(highlight=False, soft_wrap=True)
+MARKS = {Status.OK: "[green]✓[/]", Status.SKIPPED: "[yellow]–[/]"}
 PLAIN_SECONDS = 10.0  # between progress lines when nobody watches
 
 
@@ -77,7 +79,7 @@ class PlainReporter(Reporter):
             console.print(f"…  {name(trial)}  {100 * event['fraction']:.0f}%  loss {event['loss']:.1e}", markup=False)
 
     def trial_finished(self, trial: Trial, record: Record) -> None:
-        mark = "[green]✓[/]" if record.status == OK else "[yellow]–[/]" if record.status == "skipped" else "[red]✗[/]"
+        mark = MARKS.get(record.status, "[red]✗[/]")
         console.print(mark, end=" ")
         console.print(finished_line(trial, record), markup=False)
 
@@ -148,7 +150,7 @@ def name(trial: Trial) -> str:
 
 def finished_line(trial: Trial, record: Record) -> str:
     line = visible(f"{trial.task_label:<22} {trial.model_label:<24} seed {trial.seed}  ")
-    if record.status == OK:
+    if record.status == Status.OK:
         return line + f"{format_error(record.metrics['test_err']):>9}  {record.seconds.get('total') or 0.0:6.1f} s"
     return line + visible(f"{record.status}: {record.reason}")
 
@@ -217,7 +219,7 @@ def print_plan(config: RunConfig, plan: Plan) -> None:
 def print_outcome(config: RunConfig, outcome: Outcome) -> None:
     """The tables of what this run was about, and where everything was written."""
     cells = [cell.trial for cell in outcome.plan.cells]
-    tasks, budgets = {t.task_label for t in cells}, {t.budget for t in cells}
+    tasks, budgets = {t.task_label for t in cells}, {str(t.budget) for t in cells}
     board = outcome.board
     mine = board[board["task"].isin(tasks) & board["budget"].isin(budgets) & (board["scale"] == config.scale)]
     print_board(mine)

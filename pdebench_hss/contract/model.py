@@ -4,6 +4,10 @@ The network itself is anything that ``build(task, **hparams)`` returns:
 
 * an ``nn.Module`` with ``forward(x)``, ``(batch, in_channels, *grid) -> (batch, out_channels, *grid)`` on
   normalised fields in float32. The core trains it.
+  It may have methods ``loss(prediction, target, batch) -> scalar`` (``batch`` is a `pdebench_hss.Batch`), and
+  ``configure_optimizer(parameters, recipe)`` that returns any torch optimiser (`pdebench_hss.training.optimizers`).
+* the same with a method ``fit(train, budget)``: it trains itself, on the device and in float32, and asks ``budget`` (a
+  `pdebench_hss.training.allowance.Allowance`) how much of it is gone. The core watches; who overspends is not ranked.
 * the same with a method ``fit(train)``: it fits itself (closed form). ``train`` has ``inputs``, ``outputs`` (normalised
   float64 tensors shaped like ``forward``'s), ``normalizer`` and ``task``. It is counted after the fit: its parameters,
   or its buffers if it has none, or what its method ``coefficient_count()`` returns.
@@ -18,10 +22,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..base.references import call_target, check_reference
+from . import traits
 from .search import Range, Space, check_space
 from .task import NAME, TaskInfo
 
-RECIPE_KEYS = ("lr", "lr_min", "weight_decay")
+RATES = ("lr", "lr_min", "weight_decay")
+RECIPE_KEYS = (*RATES, "unroll", "detach")
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,8 +38,9 @@ class ModelSpec:
     hparams         a dict, or ``(task, scale) -> dict``: every hyper-parameter with its value for that task.
     supports        ``(task) -> reason | None``: why it can't do a task, in a few words; None if it can.
     size_knob       the integer hyper-parameter that ``--match-params`` turns.
-    recipe          ``(task, scale) -> dict`` (or a dict): overrides of lr, lr_min, weight_decay where the model
-                    has its own. Budget and batch belong to the task and are the same for everybody.
+    recipe          ``(task, scale) -> dict`` (or a dict): overrides of lr, lr_min, weight_decay, and of unroll and
+                    detach on rollout tasks, where the model has its own. Budget and batch belong to the task and are
+                    the same for everybody.
     training_free   true of baselines that the others' skill is measured against.
     version         raise it whenever a change can change a result: it is part of every trial's key.
     citation        BibTeX entries; ``pdebench-hss cite`` prints them to those who used the model.
@@ -91,14 +98,17 @@ class ModelSpec:
         return check_space(space, (*self.hparams_for(task), *RECIPE_KEYS), f"model {self.name!r}")
 
     def is_trained(self) -> bool:
-        """Whether the core trains it, as far as can be told without building it. Closed forms stay on the CPU."""
+        """Whether it is trained, as far as can be told without building it. Closed forms stay on the CPU."""
+        model = self.model_class()
+        return not self.training_free if model is None else not traits.is_closed_form(model)
+
+    def model_class(self) -> type | None:
+        """What ``build`` names, imported now; None if it is a function, or can't be imported (its trial says why)."""
         try:
             target = call_target(self.build)
-        except Exception:  # it fails again in its trial, where it is reported
-            return True
-        if not isinstance(target, type):
-            return not self.training_free
-        return not (hasattr(target, "fit") or hasattr(target, "solve"))
+        except Exception:
+            return None
+        return target if isinstance(target, type) else None
 
     def make(self, task: TaskInfo, hparams: Mapping[str, Any]) -> Any:
         """Build the network."""

@@ -97,9 +97,9 @@ class Study:
             raise UsageError(f"study {self.name!r} has no scale {scale!r}; it has {', '.join(self.scales)}")
         return self.scales[scale]
 
-    def columns_of(self, trial: Mapping[str, Any]) -> dict[str, Any]:
+    def columns_of(self, task_params: Mapping[str, Any], hparams: Mapping[str, Any]) -> dict[str, Any]:
         """The study's own columns of one trial; None where the model has no such hyper-parameter."""
-        places = {"task": trial["task_params"], "model": trial["hparams"]}
+        places = {"task": task_params, "model": hparams}
         values = {}
         for column, source in self.columns.items():
             place, _, name = source.partition(".")

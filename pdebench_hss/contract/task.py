@@ -6,6 +6,8 @@ Shapes, everywhere in the project:
 * rollout task    inputs ``(n, channels, *grid)`` = u(0),  outputs ``(n, steps, channels, *grid)`` = u(dt), u(2 dt), ...
                   A model learns the residual u(t + dt) - u(t) of one step and is scored on whole trajectories
                   that it rolls out from u(0) by itself.
+* with history k  a model sees the k newest frames, newest first: inputs ``(n, k * channels, *grid)``. It is given
+                  u(0), ..., u((k - 1) dt) and scored on the ``steps - k + 1`` frames after them. The data are the same.
 
 This module imports neither torch nor scipy, and numpy only when an array is asked for.
 """
@@ -22,6 +24,8 @@ from typing import TYPE_CHECKING, Any
 
 from ..base.hashing import digest
 from ..base.references import call_target, check_reference
+from .budget import Budget
+from .optimizer import Optimizer
 
 if TYPE_CHECKING:
     import numpy as np
@@ -40,7 +44,10 @@ EMPTY: Mapping[str, Any] = MappingProxyType({})
 
 @dataclass(frozen=True)
 class Recipe:
-    """How models are trained on a task at one scale: batch, length (epochs or steps) and AdamW's numbers."""
+    """How models are trained on a task at one scale: batch, length (epochs or steps) and AdamW's numbers.
+
+    Rollout tasks may train on ``unroll`` steps at a time, through all of which gradients flow unless ``detach`` is set.
+    """
 
     batch: int
     epochs: int | None = None
@@ -48,18 +55,24 @@ class Recipe:
     lr: float = 1e-3
     lr_min: float = 1e-5
     weight_decay: float = 0.0
+    unroll: int = 1
+    detach: bool = False
 
     def __post_init__(self) -> None:
         if (self.epochs is None) == (self.steps is None):
             raise ValueError("Recipe needs either epochs or steps")
-        for name in ("batch", "epochs", "steps", "lr", "lr_min"):
+        for name in ("batch", "epochs", "steps", "lr", "lr_min", "unroll"):
             value = getattr(self, name)
             if value is not None and not value > 0:
                 raise ValueError(f"Recipe: {name} must be positive, not {value!r}")
 
     @property
-    def budget(self) -> str:
-        return f"epochs={self.epochs}" if self.epochs is not None else f"steps={self.steps}"
+    def budget(self) -> Budget:
+        return Budget("epochs", self.epochs) if self.epochs is not None else Budget("steps", self.steps or 0)
+
+    @property
+    def optimizer(self) -> Optimizer:
+        return Optimizer(self.batch, self.lr, self.lr_min, self.weight_decay)
 
 
 @dataclass(frozen=True)
@@ -106,6 +119,7 @@ class TaskSpec:
     mask        ``(grid) -> bool array``: the points inside the domain; only those are trained on and scored.
     coords      ``(grid) -> array (dim, *grid)``; default: equispaced on ``domain``, without the right end
                 where periodic.
+    history     how many frames a model of a rollout task sees; ``task[history=4]`` sets it for any of them.
     evolves     the first ``out_channels`` input channels are the same fields as the outputs at another time, so
                 that "nothing changes" is a meaningful guess. Always true of rollout tasks.
     read        ``(directory, size, **params) -> {"train": (inputs, outputs), "test": (...)}`` from public files.
@@ -128,6 +142,7 @@ class TaskSpec:
     periodic: bool = False
     boundary: str = ""
     rollout: bool = False
+    history: int = 1
     evolves: bool = False
     domain: tuple[tuple[float, float], ...] = ()
     params: Mapping[str, Any] = field(default_factory=dict)
@@ -183,10 +198,13 @@ class TaskSpec:
                 raise ValueError(f"{who}: scale {name}: train and test must be multiples of cases={self.cases}")
             if not self.rollout and scale.steps != 1:
                 raise ValueError(f"{who}: scale {name}: steps belong to rollout tasks")
+            check_history(self, scale, who)
+            check_unroll(scale.recipe.unroll, self, scale, f"{who}: scale {name}")
 
     def digest(self) -> str:
         """A hash of what, besides the data, can change a result: how fields are scaled, padded and scored."""
-        return digest({name: describe(getattr(self, name)) for name in DECISIVE})[:12]
+        later = {"history": self.history} if self.history > 1 else {}  # came later: tasks without it keep their hash
+        return digest({**{name: describe(getattr(self, name)) for name in DECISIVE}, **later})[:12]
 
     def info(self, scale: str, params: Mapping[str, Any] = EMPTY) -> TaskInfo:
         """What a model is told when it is built for this task at this scale."""
@@ -209,9 +227,16 @@ class TaskInfo:
     def dim(self) -> int:
         return self.spec.dim
 
-    @property
+    @cached_property
     def size(self) -> Scale:
-        return self.spec.scales[self.scale]
+        """With history, trajectories are as long as what is left to predict."""
+        size = self.spec.scales[self.scale]
+        return size if self.history == 1 else dataclasses.replace(size, steps=size.steps - self.history + 1)
+
+    @property
+    def history(self) -> int:
+        """Frames that a model sees, newest first; 1 for steady tasks."""
+        return self.spec.history
 
     @property
     def grid(self) -> tuple[int, ...]:
@@ -219,7 +244,7 @@ class TaskInfo:
 
     @property
     def in_channels(self) -> int:
-        return self.spec.in_channels
+        return self.spec.in_channels * self.history
 
     @property
     def out_channels(self) -> int:
@@ -279,12 +304,33 @@ class TaskInfo:
         return self.spec.coarse_levels if self.spec.coarse is not None else 0
 
     def coarse(self, inputs: np.ndarray, level: int) -> np.ndarray:
-        """Solve by the task's classical solver at a coarser level; physical units in and out."""
+        """Solve by the task's classical solver at a coarser level; physical units in and out. Of several frames it
+        starts from the newest."""
         if self.spec.coarse is None:
             raise ValueError(f"task {self.name!r} has no coarse solver")
         if not 0 <= level <= self.spec.coarse_levels:
             raise ValueError(f"task {self.name!r}: level {level} is outside 0..{self.spec.coarse_levels}")
-        return call_target(self.spec.coarse)(inputs, level, self.size, **self.params)
+        start = inputs if self.history == 1 else inputs[:, : self.out_channels]
+        return call_target(self.spec.coarse)(start, level, self.size, **self.params)
+
+
+def check_history(spec: TaskSpec, scale: Scale, who: str) -> None:
+    if spec.history < 1 or (spec.history > 1 and not spec.rollout):
+        needed = "it must be at least 1" if spec.history < 1 else "it belongs to rollout tasks"
+        raise ValueError(f"{who}: history={spec.history}: {needed}")
+    if spec.history > scale.steps:
+        raise ValueError(
+            f"{who}: history={spec.history}, but trajectories have {scale.steps + 1} frames: the most is {scale.steps}"
+        )
+
+
+def check_unroll(unroll: int, spec: TaskSpec, scale: Scale, who: str) -> None:
+    if unroll < 1 or (unroll > 1 and not spec.rollout):
+        needed = "it must be at least 1" if unroll < 1 else "it belongs to rollout tasks"
+        raise ValueError(f"{who}: unroll={unroll}: {needed}")
+    if unroll > scale.steps - spec.history + 1:
+        left = scale.steps - spec.history + 1
+        raise ValueError(f"{who}: unroll={unroll}, but a model has {left} steps of a trajectory to learn from")
 
 
 def describe(value: Any) -> Any:

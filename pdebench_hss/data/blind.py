@@ -1,7 +1,8 @@
 """What the process of a model gets to see of a dataset: the train split, and of the test split the inputs alone.
 
-A task with a ``view`` (an inverse problem on a forward problem's data) may see stored outputs as its inputs. Then both
-have to be read to form the inputs, and that is done in a fork, of which the inputs are all that comes back.
+A task with a ``view`` (an inverse problem on a forward problem's data) or with history may see stored outputs as its
+inputs. Then both have to be read to form the inputs, and that is done in a fork, of which the inputs are all that comes
+back.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ def load(dataset: Dataset, n_train: int | None = None, path: Path | None = None,
     path = path or dataset.path
     header = verify(path)
     task = dataset.spec.info(dataset.scale, dataset.params)
-    if dataset.spec.view is None:
+    if dataset.spec.view is None and dataset.spec.history == 1:
         inputs = read_inputs(dataset, path, "test")
     else:
         form = lambda: np.ascontiguousarray(read_split(dataset, path, "test").inputs)  # noqa: E731

@@ -50,8 +50,16 @@ def read_split(dataset: Dataset, path: Path, split: str, count: int | None = Non
         arrays = hdf5.read_split(path, split, count)
     if dataset.spec.view is not None:
         arrays = call_target(dataset.spec.view)(*arrays)
+    if dataset.spec.history > 1:
+        arrays = with_history(*arrays, dataset.spec.history)
     check_shapes(dataset.spec.info(dataset.scale, dataset.params), *arrays)
     return Split(*arrays)
+
+
+def with_history(inputs: np.ndarray, outputs: np.ndarray, frames: int) -> tuple[np.ndarray, np.ndarray]:
+    """u(0) and the frames after it -> the first ``frames`` of them as channels, newest first, and the rest."""
+    known = [inputs, *outputs[:, : frames - 1].swapaxes(0, 1)]  # each (n, channels, *grid)
+    return np.concatenate(known[::-1], axis=1), outputs[:, frames - 1 :]
 
 
 def read_inputs(dataset: Dataset, path: Path, split: str) -> np.ndarray:

@@ -14,17 +14,19 @@ import torch
 from torch import nn
 
 from ..contract.model import ModelSpec
+from ..contract.optimizer import Optimizer
 from ..contract.registry import Registry
 from ..contract.task import TaskInfo, TaskSpec
 from ..data import cache
 from ..runs.config import make_config
 from ..runs.plan import Cell, make_plan
-from ..training.loop import Optimizer, TrainSet
 from ..training.normalization import Affine, Normalizer
+from ..training.windows import TrainSet
 from ..trials import warm
+from ..trials.context import Context
 from ..trials.record import Record
+from ..trials.run_trial import run_trial
 from ..trials.store import Store
-from ..trials.trial import Context, run_trial
 
 SCALE = "smoke"
 NUMBERS = Optimizer(batch=8, lr=1e-3, lr_min=1e-4, weight_decay=1e-4)

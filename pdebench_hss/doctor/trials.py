@@ -14,7 +14,7 @@ import torch
 
 from ..contract.budget import Budget
 from ..training.loop import Interrupted, fit
-from ..trials.record import OK as RECORD_OK
+from ..trials.status import Status
 from . import accelerator
 from .cases import NUMBERS, Case, each_model, run, trained_trials
 from .outcome import fail, ok, skip, warn
@@ -28,8 +28,8 @@ def twice(emit: Any, device: str) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for cell in trained_trials(device, budget="steps=10"):
         first, second = run(cell), run(cell)
-        if first.status != RECORD_OK or second.status != RECORD_OK:
-            bad = first if first.status != RECORD_OK else second
+        if first.status != Status.OK or second.status != Status.OK:
+            bad = first if first.status != Status.OK else second
             return fail(f"{cell.trial.cell}: {bad.status}, {bad.reason}", trials=found)
         found[cell.trial.model] = [first.metrics["test_err"], second.metrics["test_err"]]
     different = {name: abs(a - b) / abs(a) for name, (a, b) in found.items() if a != b}
@@ -104,7 +104,7 @@ def memory(emit: Any, device: str) -> dict[str, Any]:
     accelerator.synchronize(device)
     del ballast
     record = run(next(trained_trials(device, budget="steps=5")))
-    if record.status != RECORD_OK:
+    if record.status != Status.OK:
         return fail(f"the trial ended as {record.status}: {record.reason}")
     return judge_memory(record.peak_memory or 0, accelerator.is_gpu(device))
 

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from ..trials.status import Status
 from .style import FONT, label_of, log_ticks, new_figure, styles
 
 KINDS = (("o", True), ("D", False), ("|", True))  # marker, filled
@@ -74,7 +75,7 @@ def _panel(
 
 
 def _why(row: pd.Series) -> str:
-    reason = str(row["reason"]) if row["status"] != "ok" else "not measured"
+    reason = str(row["reason"]) if row["status"] != Status.OK else "not measured"
     return reason if len(reason) < 32 else reason[:30] + "…"
 
 

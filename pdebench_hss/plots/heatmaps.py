@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from ..trials.status import Status
 from .style import FONT, label_of, new_figure
 
 NAMES = {"rank": "rank r", "outer_rank": "outer rank r_out", "levels": "levels t"}
@@ -48,7 +49,7 @@ def notes(table: pd.DataFrame, options: Mapping[str, Any], titles: Mapping[str, 
 
 def _means(table: pd.DataFrame, down: str, across: str) -> pd.DataFrame:
     """Mean over everything else; a cell counts only where all of its trials ended well."""
-    whole = table.assign(error=table["test_err_mean"].where(table["status"] == "ok"))
+    whole = table.assign(error=table["test_err_mean"].where(table["status"] == Status.OK))
     mean = whole.groupby([down, across])["error"].apply(lambda errors: errors.mean(skipna=False))
     return mean.unstack().sort_index(ascending=False)
 

@@ -20,6 +20,7 @@ import pandas as pd
 from ..base.errors import UsageError
 from ..base.files import replacing
 from ..boards.published import model_titles
+from ..trials.status import Status
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 GREYS = ("0.30", "0.45", "0.55", "0.40", "0.60")
@@ -162,12 +163,12 @@ def log_ticks(axis: Any) -> None:
 def failures(table: pd.DataFrame, titles: Mapping[str, str]) -> list[str]:
     """A line for each model that has points missing or incomplete, with the reason; nothing fails silently."""
     lines = []
-    bad = table[table["status"] != "ok"]
+    bad = table[table["status"] != Status.OK]
     for (model, status, reason), rows in bad.groupby(["model", "status", "reason"], sort=False):
         of = f" ({len(rows)} of {int((table['model'] == model).sum())} points)"
         least = int(rows["n_seeds"].min())
         seeds = f", {least} of {int(rows['n_expected'].max())} seeds" if least else ""
-        why = str(reason) if status in ("skipped", "missing") else f"{status}: {reason}"
+        why = str(reason) if status in (Status.SKIPPED, Status.MISSING) else f"{status}: {reason}"
         lines.append(f"{label_of(str(model), titles)}{of}{seeds}: {why}")
     return lines
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..trials.record import OK
+from ..trials.status import Status
 from .panels import panels
 
 PICTURE_BYTES = 6_000_000
@@ -36,6 +36,6 @@ def gallery(rows: Sequence[Mapping[str, Any]], samples: Samples, limit: int = PI
 def _in_turn(rows: Iterable[Mapping[str, Any]]) -> Iterable[str]:
     last = float("inf")
     for row in sorted(rows, key=lambda row: row["rank"] or last):  # a row without a rank has rank None
-        good = [trial for trial in row["trials"] if trial["status"] == OK]
+        good = [trial for trial in row["trials"] if trial["status"] == Status.OK]
         if good:
             yield good[0]["id"]

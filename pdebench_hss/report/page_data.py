@@ -145,10 +145,10 @@ def _detail(record: Record, board: Board, pools: Pools) -> dict[str, Any]:
     trial, provenance = record.trial, record.provenance
     shared = {
         "settings": {
-            **{name: trial.get(name) for name in ("model_version", "model_origin", "task_origin", "data_seed")},
-            **{f"hparams.{name}": value for name, value in trial["hparams"].items()},
-            **{f"optimizer.{name}": value for name, value in trial["optimizer"].items()},
-            **{f"task.{name}": value for name, value in trial["task_params"].items()},
+            **{name: getattr(trial, name) for name in ("model_version", "model_origin", "task_origin", "data_seed")},
+            **{f"hparams.{name}": value for name, value in trial.hparams.items()},
+            **{f"optimizer.{name}": value for name, value in vars(trial.optimizer).items()},
+            **{f"task.{name}": value for name, value in trial.task_params.items()},
         },
         "hardware": provenance.get("hardware", {}),
         "versions": provenance.get("versions", {}),

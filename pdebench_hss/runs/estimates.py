@@ -13,7 +13,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ..contract.budget import parse_budget
 from ..contract.registry import Registry
 from .plan import Cell, Plan, expected_seconds
 
@@ -43,12 +42,12 @@ def estimate(plan: Plan, registry: Registry) -> Estimate:
 
 
 def _from_flops(cell: Cell, registry: Registry, counted: dict[Any, float]) -> float:
-    trial, batch = cell.trial, int(cell.trial.optimizer["batch"])
+    trial, batch = cell.trial, cell.trial.optimizer.batch
     place = (trial.model, str(sorted(trial.hparams.items())), trial.task, trial.scale, batch)
     if place not in counted:
         info = registry.task(trial.task).spec.info(trial.scale, trial.task_params)
         counted[place] = step_flops(registry.model(trial.model).spec, info, trial.hparams, batch)
-    flops, budget = counted[place], parse_budget(trial.budget)
+    flops, budget = counted[place], trial.budget
     if not flops:
         return TRIAL
     if budget.kind == "seconds":

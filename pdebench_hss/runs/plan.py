@@ -5,23 +5,26 @@ from __future__ import annotations
 import itertools
 import statistics
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ..base.errors import PdebenchError, PluginError, UsageError
-from ..contract.budget import parse_budget
-from ..contract.model import RECIPE_KEYS, ModelSpec
+from ..contract.model import RATES, ModelSpec
+from ..contract.optimizer import Optimizer
 from ..contract.registry import Registered, Registry
 from ..contract.selection import Choice, check_options
 from ..contract.task import TaskInfo, TaskSpec
 from ..data.cache import Dataset, find_source
 from ..data.sources import HashProgress, Source
 from ..training import counting
-from ..trials.record import SETTLED, SKIPPED, Record, missing
+from ..trials.record import Record, missing
+from ..trials.status import Status
 from ..trials.store import Store
 from ..trials.trial import Trial
 from .config import RunConfig
 
+# Seconds per training step, and seconds besides, of earlier trials by model, task and scale.
+History = Mapping[tuple[str, str, str], tuple[float, float]]
 RUN, RETRY, CACHED, SKIP, KEEP = "run", "retry", "cached", "skip", "keep"
 
 
@@ -40,7 +43,7 @@ class Cell:
 class Plan:
     cells: list[Cell]
     jobs: int
-    history: Mapping[str, Any] = field(default_factory=dict)
+    history: History = field(default_factory=dict)
 
     def having(self, *actions: str) -> list[Cell]:
         return [cell for cell in self.cells if cell.action in actions]
@@ -120,7 +123,7 @@ def _trials(
             data_id=dataset.id,
             data_seed=config.data_seed,
             scale=config.scale,
-            budget=str(budget),
+            budget=budget,
             n_train=n_train,
             seed=seed,
             device=device,
@@ -130,26 +133,24 @@ def _trials(
             equation=spec.title,
             metric=spec.metric,
             training_free=model.spec.training_free,
-            flops_rule=counting.RULE if str(budget).startswith("flops=") else 0,
+            flops_rule=counting.RULE if budget.kind == "flops" else 0,
         )
         yield trial, dataset, unsupported
 
 
 def _settings(
     model: Registered[ModelSpec], task: TaskSpec, info: TaskInfo, choice: Choice, unsupported: bool
-) -> tuple[dict[str, Any], dict[str, float]]:
+) -> tuple[dict[str, Any], Optimizer]:
     """Hyper-parameters and optimiser of a model on a task, with what was set in brackets."""
-    recipe = asdict(info.size.recipe)
-    optimizer = {key: recipe[key] for key in ("batch", *RECIPE_KEYS)}
+    optimizer = info.size.recipe.optimizer
     if unsupported:
         return {}, optimizer
     hparams = ask(model, task, lambda: model.spec.hparams_for(info))
-    optimizer |= ask(model, task, lambda: model.spec.recipe_for(info))
-    defaults = {**{key: float(optimizer[key]) for key in RECIPE_KEYS}, **hparams}
+    optimizer = replace(optimizer, **ask(model, task, lambda: model.spec.recipe_for(info)))
+    defaults = {**{key: float(getattr(optimizer, key)) for key in RATES}, **hparams}
     chosen = check_options(choice.options, defaults, f"model {model.spec.name!r}")
-    for key, value in chosen.items():
-        (hparams if key in hparams else optimizer)[key] = value
-    return hparams, optimizer
+    rates = {key: value for key, value in chosen.items() if key not in hparams}
+    return hparams | {key: value for key, value in chosen.items() if key in hparams}, replace(optimizer, **rates)
 
 
 def ask(model: Registered[ModelSpec], task: TaskSpec, question: Any) -> Any:
@@ -167,45 +168,48 @@ def ask(model: Registered[ModelSpec], task: TaskSpec, question: Any) -> Any:
 
 def _cell(trial: Trial, dataset: Dataset, unsupported: str | None, store: Store, force: bool) -> Cell:
     if reason := store.newer(trial.key):
-        return Cell(trial, dataset, KEEP, reason, missing(trial.key, trial.to_dict(), reason))
+        return Cell(trial, dataset, KEEP, reason, missing(trial.key, trial, reason))
     if unsupported:
-        return Cell(trial, dataset, SKIP, unsupported, Record(trial.key, trial.to_dict(), SKIPPED, unsupported))
+        return Cell(trial, dataset, SKIP, unsupported, Record(trial.key, trial, Status.SKIPPED, unsupported))
     record = None if force else store.get(trial.key)
     if record is None:
         return Cell(trial, dataset, RUN)
-    if record.status in SETTLED:
+    if record.status.is_settled:
         return Cell(trial, dataset, CACHED, record.reason, record)
     return Cell(trial, dataset, RETRY, f"{record.status} before: {record.reason}", record)
 
 
-def _history(store: Store) -> dict[str, Any]:
-    """Seconds per training step, and seconds besides, of earlier trials: (model, task, scale) -> medians."""
+def _history(store: Store) -> History:
+    """Medians over the trials that ended well."""
     if not store.records_dir.is_dir():
         return {}
-    seen: dict[str, list[tuple[float, float]]] = {}
+    seen: dict[tuple[str, str, str], list[tuple[float, float]]] = {}
     for record in store.all():
-        if record.status == "ok":
+        if record.status is Status.OK:
             steps = record.spent.get("steps") or 0
             fit = record.seconds.get("fit") or 0.0
             rest = (record.seconds.get("total") or 0.0) - (fit if steps else 0.0)
             seen.setdefault(_place(record.trial), []).append((fit / steps if steps else 0.0, rest))
-    return {place: tuple(statistics.median(values) for values in zip(*numbers)) for place, numbers in seen.items()}
+    return {
+        place: (statistics.median(step for step, _ in numbers), statistics.median(rest for _, rest in numbers))
+        for place, numbers in seen.items()
+    }
 
 
-def _place(trial: Mapping[str, Any]) -> str:
-    return f"{trial['model_label']} {trial['task_label']} {trial['scale']}"
+def _place(trial: Trial) -> tuple[str, str, str]:
+    return trial.model_label, trial.task_label, trial.scale
 
 
-def expected_seconds(cell: Cell, history: Mapping[str, Any]) -> float | None:
+def expected_seconds(cell: Cell, history: History) -> float | None:
     """From earlier trials of the same model on the same task at the same scale; None if there are none."""
     trial = cell.trial
-    if (known := history.get(_place(trial.to_dict()))) is None:
+    if (known := history.get(_place(trial))) is None:
         return None
     per_step, rest = known
-    budget = parse_budget(trial.budget)
+    budget = trial.budget
     if budget.kind == "seconds":
         return (budget.amount if per_step else 0.0) + rest
     if budget.kind == "flops":
         return None
     pairs = trial.n_train * cell.dataset.size.steps
-    return per_step * (budget.steps(pairs, int(trial.optimizer["batch"]), 0.0) or 0) + rest
+    return per_step * (budget.steps(pairs, trial.optimizer.batch, 0.0) or 0) + rest

@@ -23,9 +23,12 @@ from ..contract.registry import Registry, load_reference, load_registry
 from ..contract.resources import Resources, needs
 from ..data import cache
 from ..data.hdf5 import Header
-from ..trials.record import FAILED, OK, SKIPPED, Record
+from ..trials.context import Context
+from ..trials.record import Record
+from ..trials.run_trial import ended_without_record
+from ..trials.status import Status
 from ..trials.store import Store
-from ..trials.trial import Context, Trial, ended_without_record
+from ..trials.trial import Trial
 from .config import RunConfig, available_cores
 from .executors import Executor, ExecutorLost, Work
 from .plan import CACHED, KEEP, RUN, SKIP, Cell, Plan, ask, make_plan
@@ -67,7 +70,9 @@ class Outcome:
 
     @property
     def failed(self) -> list[Record]:
-        return [record for record in (*self.records, *self.attempts) if record.status not in (OK, SKIPPED)]
+        return [
+            record for record in (*self.records, *self.attempts) if record.status not in (Status.OK, Status.SKIPPED)
+        ]
 
 
 def kept(todo: Sequence[Cell], done: Mapping[str, Record]) -> str:
@@ -180,7 +185,7 @@ class Run:
             except DataError as error:
                 for cell in todo:
                     if cell.dataset.id == dataset.id:
-                        self._finish(cell.trial, ended_without_record(cell.trial, FAILED, str(error)), done)
+                        self._finish(cell.trial, ended_without_record(cell.trial, Status.FAILED, str(error)), done)
         stale = [cell for cell in plan.having(CACHED) if self._is_stale(cell, hashes)]
         if stale:
             self.reporter.warn(f"{len(stale)} trials were run on data that have changed since; running them again")
@@ -262,7 +267,7 @@ class Run:
             ) from error
         if self.config.storage:
             storage.remove(self._checkpoint(trial))
-        if record.status in (OK, SKIPPED):
+        if record.status in (Status.OK, Status.SKIPPED):
             self.store.log(trial.key).unlink(missing_ok=True)
         record = replace(record, samples={})  # they are on disk; a long plan's would fill the memory
         if kept is not None:

@@ -29,7 +29,8 @@ from ..contract.study import Study
 from ..runs.config import RunConfig, make_config
 from ..runs.plan import Plan, make_plan
 from ..runs.runner import Reporter, Run
-from ..trials.record import OK, Record
+from ..trials.record import Record
+from ..trials.status import Status
 
 # What identifies a point of the figure, besides the study's own columns. Seeds and draws of the data are averaged over.
 POINT = ["task", "model", "scale", "budget", "n_train", "device"]
@@ -119,7 +120,8 @@ def study_table(study: Study, records: Sequence[Record]) -> pd.DataFrame:
     """One row per point, in the order of the plan: mean and standard deviation (n - 1) over seeds that ended well."""
     trials = results(records)
     trials["step_ms"] = 1e3 * trials["fit_seconds"] / trials["steps"].where(trials["steps"] > 0)
-    own = pd.DataFrame([study.columns_of(record.trial) for record in records], columns=list(study.columns))
+    settings = [(record.trial.task_params, record.trial.hparams) for record in records]
+    own = pd.DataFrame([study.columns_of(*setting) for setting in settings], columns=list(study.columns))
     for column in own:
         trials[column] = own[column].astype(object)
     key = [*POINT, *study.columns]
@@ -131,7 +133,7 @@ def study_table(study: Study, records: Sequence[Record]) -> pd.DataFrame:
 
 
 def _point(trials: pd.DataFrame, task: str, model: str) -> dict[str, Any]:
-    good, bad = trials[trials["status"] == OK], trials[trials["status"] != OK]
+    good, bad = trials[trials["status"] == Status.OK], trials[trials["status"] != Status.OK]
     errors = good["test_err"].astype(float)
     cell = published().get((task, model))
     return {
@@ -143,7 +145,7 @@ def _point(trials: pd.DataFrame, task: str, model: str) -> dict[str, Any]:
         "paper_err": cell.test_err if cell else None,
         "params_real": trials["params_real"].max(),
         **{name: good[name].astype(float).median() for name in ("fit_seconds", "step_ms", "predict_ms", "flops_step")},
-        "status": OK if bad.empty else bad["status"].iloc[0],
+        "status": Status.OK.value if bad.empty else bad["status"].iloc[0],
         "reason": "" if bad.empty else bad["reason"].iloc[0],
         **{name: "|".join(sorted(set(good[name].dropna()))) for name in ("data_hash", "hardware")},
         "training_free": bool(trials["training_free"].any()),

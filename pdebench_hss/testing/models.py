@@ -33,9 +33,11 @@ from ..contract.registry import Registry, load_registry
 from ..contract.search import ends
 from ..contract.task import TaskInfo, TaskSpec
 from ..data import cache
-from ..training import loop
 from ..training.evaluation import Predictor
+from ..training.objective import mean_squared_error
+from ..training.optimizers import BETAS, CLIP_NORM, cosine
 from ..training.parameters import count_on_meta, count_parameters
+from ..training.windows import TrainSet, prepare
 from .watching import watch
 
 SCALE = "smoke"
@@ -85,8 +87,8 @@ class Subject:
     def inputs(self, n: int, dtype: torch.dtype = torch.float32) -> Tensor:
         return self.pairs(dtype).inputs[:n].clone()
 
-    def pairs(self, dtype: torch.dtype = torch.float32) -> loop.TrainSet:
-        return loop.prepare(_samples(self.task.spec), dtype)
+    def pairs(self, dtype: torch.dtype = torch.float32) -> TrainSet:
+        return prepare(_samples(self.task.spec), dtype)
 
     @property
     def is_trained(self) -> bool:
@@ -162,7 +164,7 @@ def _uses(subject: Subject) -> Iterator[tuple[str, Callable[[], Any], list[Any]]
     model = subject.build()
     if subject.is_trained:
         x, y = subject.inputs(4), subject.pairs().outputs[:4]
-        yield "training", lambda: loop.mean_squared_error(None)(model.train()(x), y).backward(), [x]
+        yield "training", lambda: mean_squared_error(None)(model.train()(x), y).backward(), [x]
         yield "prediction", lambda: torch.no_grad()(model.eval())(x), [x]
         return
     train, inputs = subject.pairs(torch.float64), _samples(subject.task.spec).test.inputs.copy()
@@ -202,7 +204,7 @@ def every_parameter_gets_a_gradient(subject: Subject) -> None:
     # Noise as well, because data with a symmetry (mean-free, say) can hide a parameter that matters elsewhere.
     for inputs in (x, noise, x, noise):
         optimizer.zero_grad(set_to_none=True)
-        loop.mean_squared_error(None)(model(inputs), y).backward()
+        mean_squared_error(None)(model(inputs), y).backward()
         for name, parameter in parameters.items():
             if parameter.grad is not None and bool((parameter.grad != 0).any()):
                 silent.discard(name)
@@ -313,17 +315,17 @@ def learns_four_samples(subject: Subject) -> None:
     model = subject.build(**(hparams(subject.task, "small") if callable(hparams) else {})).train()
     x, y = (_smooth_fields(subject.task, c) for c in (subject.task.in_channels, subject.task.out_channels))
     mask = None if subject.task.mask is None else torch.as_tensor(subject.task.mask, dtype=x.dtype)
-    loss_of = loop.mean_squared_error(mask)
+    loss_of = mean_squared_error(mask)
     target = OVERFIT_SHARE * loss_of(y.mean(dim=0, keepdim=True).expand_as(y), y).item()
-    optimizer = torch.optim.AdamW(model.parameters(), lr=OVERFIT_LR, betas=loop.BETAS, weight_decay=0.0)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=OVERFIT_LR, betas=BETAS, weight_decay=0.0)
     best = float("inf")
     for step in range(OVERFIT_STEPS):
         for group in optimizer.param_groups:
-            group["lr"] = loop.cosine(step / OVERFIT_STEPS, OVERFIT_LR, OVERFIT_LR / 100)
+            group["lr"] = cosine(step / OVERFIT_STEPS, OVERFIT_LR, OVERFIT_LR / 100)
         optimizer.zero_grad(set_to_none=True)
         loss = loss_of(model(x), y)
         loss.backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), loop.CLIP_NORM)
+        torch.nn.utils.clip_grad_norm_(model.parameters(), CLIP_NORM)
         optimizer.step()
         best = min(best, loss.item())
         if best < target:

@@ -1,7 +1,8 @@
 """Predictions in physical units, and how long they take.
 
 A rollout starts from u(0) and feeds every prediction back: u <- u + residual. The state is kept in float64 and the
-model is called in its own precision, so that rounding of the state is not charged to the model.
+model is called in its own precision, so that rounding of the state is not charged to the model. With history the state
+is the k newest frames, newest first: the new one comes to the front, the oldest goes.
 """
 
 from __future__ import annotations
@@ -58,9 +59,11 @@ class Predictor:
         if not self.task.rollout:
             return self._apply(state).cpu().numpy()
         frames = []
+        channels = self.task.out_channels
         for _ in range(self.task.size.steps):
-            state = state + self._apply(state)
-            frames.append(state)
+            newest = state[:, :channels] + self._apply(state)
+            frames.append(newest)
+            state = torch.cat([newest, state[:, :-channels]], dim=1) if self.task.history > 1 else newest
         return torch.stack(frames, dim=1).cpu().numpy()  # (batch, steps, c, *grid)
 
     def _apply(self, state: Tensor) -> Tensor:

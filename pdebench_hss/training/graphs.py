@@ -20,7 +20,7 @@ from .peers import Ranks
 from .trial_device import kept_random_state, random_state
 
 if TYPE_CHECKING:
-    from .loop import BatchOrder
+    from .steps import BatchOrder
 
 Step = Callable[[Tensor, Tensor, float], Tensor]
 WARM_UPS = 3  # as torch asks for: libraries set themselves up in the first calls

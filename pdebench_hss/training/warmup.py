@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import copy
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from ..base.devices import DEFAULT_PRECISION
+from .objective import Objective
 from .trial_device import autocast
 
 
@@ -29,10 +30,9 @@ def batch_sizes(n: int, batch: int, processes: int = 1) -> list[int]:
 
 
 def warm_up(
-    module: nn.Module,
+    objective: Objective,
     inputs: Tensor,
     outputs: Tensor,
-    loss_of: Callable[[Tensor, Tensor], Tensor],
     sizes: Iterable[int],
     device: torch.device,
     precision: str = DEFAULT_PRECISION,
@@ -42,7 +42,7 @@ def warm_up(
         return 0.0
     started = time.perf_counter()
     try:
-        twin = copy.deepcopy(module)
+        twin = copy.deepcopy(objective.module)
     except (TypeError, RuntimeError) as error:  # what holds a handle or a graph can't be copied
         print(f"no warm-up: the model can't be copied ({type(error).__name__}: {error})")
         return 0.0
@@ -50,7 +50,7 @@ def warm_up(
         for size in sizes:
             x, y = (t[:size].to(device, copy=True) for t in (inputs, outputs))
             with autocast(device, precision):
-                loss = loss_of(twin.train()(x), y)
+                loss = objective.of(twin.train())(x, y)
             loss.backward()
             twin.zero_grad(set_to_none=True)
     if device.type == "cuda":

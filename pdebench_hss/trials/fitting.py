@@ -21,24 +21,26 @@ import torch
 
 from ..base import devices, machine
 from ..base.hashing import seed_from
-from ..contract.budget import parse_budget
 from ..contract.registry import Registry, load_registry
 from ..data import blind
 from ..data import cache as data
 from ..training import loop
 from ..training.evaluation import Predictor, solve_levels, time_prediction
-from ..training.loop import Diverged, Emit, Interrupted, Optimizer, TrainSet
+from ..training.loop import Diverged, Emit, Interrupted
+from ..training.normalization import Normalizer
 from ..training.parameters import count_fitted, count_parameters
 from ..training.peers import ALONE, ProcessGroup, Ranks, refusal
 from ..training.trial_device import TrialDevice
+from ..training.windows import TrainSet, prepare
 from ..workers.exchange import NotPlain
-from .record import DIVERGED, FAILED, OK, OUT_OF_MEMORY
+from .status import Status
 
 if TYPE_CHECKING:
-    from .trial import Context, Trial
+    from .context import Context
+    from .trial import Trial
 
 STOP = threading.Event()  # set when the trial is asked to save its state and end
-ENDINGS = (OK, DIVERGED, FAILED, OUT_OF_MEMORY)
+ENDINGS = (Status.OK, Status.DIVERGED, Status.FAILED, Status.OUT_OF_MEMORY)
 
 
 @dataclass
@@ -49,7 +51,7 @@ class Fitted:
     A classical solver with several levels also leaves the solutions of the first test samples on each of them.
     """
 
-    status: str = OK
+    status: Status = Status.OK
     reason: str = ""
     seconds: dict[str, float] = field(default_factory=dict)
     parameters: dict[str, Any] = field(default_factory=dict)
@@ -75,7 +77,7 @@ class Fitted:
         for name, found in value.items():
             if not _SHAPES[name](found):
                 raise NotPlain(f"its {name} is {found!r}"[:200])
-        return cls(**value)
+        return cls(**{**value, "status": Status(value["status"])})
 
 
 def fit_trial(trial: Trial, context: Context, registry: Registry | None, emit: Emit, *, apart: bool = False) -> Fitted:
@@ -134,8 +136,7 @@ def _run(
     if context.rank > 0:
         return  # the weights are the same everywhere: rank 0 predicts with them
 
-    batch = int(trial.optimizer["batch"])
-    predict = Predictor(model, task, normalizer, batch, where.device, trial.precision)
+    predict = Predictor(model, task, normalizer, trial.optimizer.batch, where.device, trial.precision)
     prediction = predict(samples.test_inputs)
     if prediction.dtype.kind not in "fiub":
         raise ValueError(f"the prediction is an array of {prediction.dtype}, expected real numbers")
@@ -167,9 +168,9 @@ def _fit(
     where: TrialDevice,
     fitted: Fitted,
     emit: Emit,
-) -> loop.Normalizer:
+) -> Normalizer:
     """Let a closed form fit itself in float64, train anything else in float32; returns the normaliser used."""
-    train: TrainSet = loop.prepare(samples, torch.float64 if _is_closed_form(model) else torch.float32)
+    train: TrainSet = prepare(samples, torch.float64 if _is_closed_form(model) else torch.float32)
     if _is_closed_form(model):
         if hasattr(model, "fit"):
             model.fit(train)
@@ -178,21 +179,18 @@ def _fit(
         raise ValueError(f"model {trial.model!r} has neither parameters to train nor a fit() or solve() of its own")
     device = where.start()
     model.to(device)
-    numbers = trial.optimizer
-    optimizer = Optimizer(int(numbers["batch"]), numbers["lr"], numbers["lr_min"], numbers["weight_decay"])
     ranks = _join(model, train, context, device)
     with ranks.together():
-        fitted.flops_step = loop.count_step_flops(model, train, optimizer.batch, ranks, trial.precision)
+        fitted.flops_step = loop.count_step_flops(model, train, trial.optimizer.batch, ranks, trial.precision)
         run = loop.fit(
             model,
             train,
-            parse_budget(trial.budget),
-            optimizer,
+            trial.budget,
+            trial.optimizer,
             seed=trial.seed,
             device=device,
             flops_step=fitted.flops_step,
             checkpoint=context.checkpoint or None,
-            checkpoint_seconds=context.checkpoint_seconds,
             emit=emit if context.rank == 0 else lambda **_: None,
             should_stop=STOP.is_set,
             ranks=ranks,
@@ -238,14 +236,14 @@ def provenance(trial: Trial, started: float, ranks: int = 1, facts: Mapping[str,
     }
 
 
-def ending(error: BaseException) -> tuple[str, str]:
+def ending(error: BaseException) -> tuple[Status, str]:
     """The status of a trial that ended with an exception, and the reason in one line."""
     if isinstance(error, Diverged):
-        return DIVERGED, str(error)
+        return Status.DIVERGED, str(error)
     if isinstance(error, MemoryError):
-        return OUT_OF_MEMORY, str(error) or "out of memory"
+        return Status.OUT_OF_MEMORY, str(error) or "out of memory"
     traceback.print_exc()
-    status = OUT_OF_MEMORY if _is_out_of_memory(error) else FAILED
+    status = Status.OUT_OF_MEMORY if _is_out_of_memory(error) else Status.FAILED
     return status, f"{type(error).__name__}: {error}".splitlines()[0][:500]
 
 

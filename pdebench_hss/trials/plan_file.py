@@ -8,16 +8,25 @@ Read like a record: cells that can't be believed are left out and named, and a p
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from ..base.errors import StoreError
 from ..base.files import BadFile, read_plain, set_aside, write_text
 from . import validation
+from .trial import Trial
 from .validation import Newer
 
-Cells = dict[str, dict[str, Any]]
+
+@dataclass(frozen=True)
+class Planned:
+    """A trial that was asked for, and the key under which its record is found."""
+
+    key: str
+    trial: Trial
+
+
+Cells = dict[str, Planned]
 
 
 class PlanFile:
@@ -25,7 +34,10 @@ class PlanFile:
         self.path = path
 
     def _read(self) -> tuple[Cells, list[str], list[str]]:
-        return validation.check_plan(validation.parse_json(read_plain(self.path, validation.LARGEST_PLAN)))
+        content = validation.parse_json(read_plain(self.path, validation.LARGEST_PLAN))
+        found, commands, complaints = validation.check_plan(content)
+        cells = {cell: Planned(entry["key"], Trial.from_dict(entry["trial"])) for cell, entry in found.items()}
+        return cells, commands, complaints
 
     def read(self) -> tuple[Cells, list[str], list[str]]:
         """Cells, commands, and what is wrong with the rest."""
@@ -36,11 +48,12 @@ class PlanFile:
         except BadFile as error:
             return {}, [], [f"{error}; only existing records are shown"]
 
-    def add(self, cells: Mapping[str, dict[str, Any]], command: str) -> None:
+    def add(self, cells: Cells, command: str) -> None:
         known, commands, _ = self.read()
         if command and command not in commands:
             commands.append(command)
-        content = {"schema": validation.SCHEMA, "commands": commands, "cells": {**known, **cells}}
+        entries = {cell: {"key": p.key, "trial": p.trial.to_dict()} for cell, p in {**known, **cells}.items()}
+        content = {"schema": validation.SCHEMA, "commands": commands, "cells": entries}
         write_text(self.path, json.dumps(content, indent=1) + "\n")
 
     def refuse_newer(self) -> None:

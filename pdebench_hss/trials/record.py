@@ -10,25 +10,21 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from . import validation
-from .validation import DIVERGED, OK, SKIPPED
-from .validation import FAILED as FAILED
-from .validation import OUT_OF_MEMORY as OUT_OF_MEMORY
-from .validation import STATUSES as STATUSES
-from .validation import TIMEOUT as TIMEOUT
+from .status import Status
+from .trial import Trial
 
 if TYPE_CHECKING:
     import numpy as np
 
-# What another run would only repeat. The other endings may be the machine's fault, and are tried again.
-SETTLED = (OK, SKIPPED, DIVERGED)
+OK = Status.OK
 
 
 @dataclass(frozen=True)
 class Record:
     """What became of a trial.
 
-    trial        the trial itself, as plain values (everything its key is made of)
-    status       one of `STATUSES`; ``reason`` says why where it is not ok
+    trial        the trial itself (everything its key is made of)
+    status       how it ended; ``reason`` says why where it is not ok
     metrics      test errors by name, means over test samples; ``test_err`` is the task's own metric
     parameters   ``real`` (complex = 2), ``numel``, and ``target`` where sizes were matched
     spent        steps, samples, seconds and flops of training
@@ -45,8 +41,8 @@ class Record:
     """
 
     key: str
-    trial: dict[str, Any]
-    status: str
+    trial: Trial
+    status: Status
     reason: str = ""
     metrics: dict[str, float] = field(default_factory=dict)
     parameters: dict[str, Any] = field(default_factory=dict)
@@ -62,7 +58,7 @@ class Record:
 
     def to_json(self, arrays: str = "") -> str:
         """The record as a file; ``arrays`` is the hash of the file of its arrays, empty if it has none."""
-        content = {f.name: getattr(self, f.name) for f in dataclasses.fields(self) if f.name != "samples"}
+        content = {name: value for name, value in self.to_plain().items() if name != "samples"}
         return json.dumps(validation.sealed(_plain(content), arrays), indent=1, allow_nan=False) + "\n"
 
     @classmethod
@@ -70,7 +66,17 @@ class Record:
         """A record from its file, validated (see `validation`) but for its arrays."""
         content = validation.parse_json(text.encode() if isinstance(text, str) else text)
         fields, _ = validation.check_record(content, key or str(content.get("key")), FIELDS)
-        return cls(**fields)
+        return cls.from_plain(fields)
+
+    def to_plain(self) -> dict[str, Any]:
+        """As plain values and arrays, for files and other processes."""
+        plain = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
+        return {**plain, "trial": self.trial.to_dict(), "status": self.status.value}
+
+    @classmethod
+    def from_plain(cls, fields: Mapping[str, Any]) -> Record:
+        """From fields that were checked (`validation.check_record`)."""
+        return cls(**{**fields, "trial": Trial.from_dict(fields["trial"]), "status": Status(fields["status"])})
 
 
 FIELDS = tuple(f.name for f in dataclasses.fields(Record) if f.name != "samples")
@@ -87,5 +93,5 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def missing(key: str, trial: Mapping[str, Any], reason: str = "not run yet") -> Record:
-    return Record(key, dict(trial), "missing", reason)
+def missing(key: str, trial: Trial, reason: str = "not run yet") -> Record:
+    return Record(key, trial, Status.MISSING, reason)

@@ -20,10 +20,12 @@ from ..training.loop import Diverged
 from ..training.metrics import mean_errors, not_finite, sample_errors
 from .fitting import Fitted, dataset_of, ending
 from .pictures import pictures
-from .record import OK, Record
+from .record import Record
+from .status import Status
 
 if TYPE_CHECKING:
-    from .trial import Context, Trial
+    from .context import Context
+    from .trial import Trial
 
 
 @dataclass
@@ -41,7 +43,7 @@ def score_trial(trial: Trial, context: Context, registry: Registry, fitted: Fitt
     started = time.time()
     status, reason = fitted.status, fitted.reason
     scores = _Scores(data=fitted.data, samples=dict(fitted.curve))
-    if status == OK and context.rank == 0:
+    if status is Status.OK and context.rank == 0:
         try:
             _score(trial, context, registry, fitted, scores)
         except Exception as error:
@@ -50,7 +52,7 @@ def score_trial(trial: Trial, context: Context, registry: Registry, fitted: Fitt
     seconds = {**fitted.seconds, "total": fitted.seconds.get("total", 0.0) + ended - started}
     return Record(
         key=trial.key,
-        trial=trial.to_dict(),
+        trial=trial,
         status=status,
         reason=reason,
         parameters=fitted.parameters,

@@ -35,9 +35,10 @@ from ..base.files import (
 from ..training.metrics import not_finite
 from . import validation
 from .array_files import LARGEST, read_arrays, write_arrays
-from .plan_file import PlanFile
+from .plan_file import Cells, PlanFile, Planned
 from .record import FIELDS, Record, missing
-from .validation import DIVERGED, KEY, OK, SKIPPED, Invalid, Newer
+from .status import Status
+from .validation import KEY, Invalid, Newer
 
 if TYPE_CHECKING:
     import numpy as np
@@ -48,7 +49,7 @@ SUFFIXES = (".json", ".npz")
 PENDING = ".new.npz"  # arrays whose record may not be written yet
 # A record is replaced only by one that is worth as much: a forced run that fails, or diverges, does not take an error
 # off the board, and one that fails does not undo what is settled.
-WORTH = {OK: 2, SKIPPED: 1, DIVERGED: 1}
+WORTH = {Status.OK: 2, Status.SKIPPED: 1, Status.DIVERGED: 1}
 
 
 class RecordWarning(UserWarning):
@@ -130,10 +131,12 @@ class Store:
         names = names and validation.with_partners(names)
         content = validation.parse_json(read_plain(self.records_dir / f"{key}.json", validation.LARGEST_RECORD))
         fields, sha256 = validation.check_record(content, key, FIELDS)
-        record = Record(**fields)
-        if record.status == OK and (reason := not_finite(record.metrics)):  # older versions called such a trial ok
-            record = dataclasses.replace(record, status=DIVERGED, reason=reason)
-        if record.status != OK:
+        record = Record.from_plain(fields)
+        if record.status is Status.OK and (
+            reason := not_finite(record.metrics)
+        ):  # older versions called such a trial ok
+            record = dataclasses.replace(record, status=Status.DIVERGED, reason=reason)
+        if record.status is not Status.OK:
             return record, {} if names is None else self._other_arrays(key, sha256, names)
         errors = [f"error_{name}" for name in record.metrics]
         arrays = self._arrays(key, sha256, [] if names is not None and not names else [*errors, *(names or ())])
@@ -257,7 +260,7 @@ class Store:
 
     # --- the plan ----------------------------------------------------------------------------------------------------
 
-    def plan(self) -> dict[str, dict[str, Any]]:
+    def plan(self) -> Cells:
         """The cells asked for so far: cell identity -> the trial (with its key) that stands for it now."""
         cells, _, complaints = self.plan_file.read()
         for complaint in complaints:
@@ -270,7 +273,7 @@ class Store:
 
     def add_to_plan(self, trials: Iterable[Trial], command: str = "") -> None:
         """Later plans win: a cell asked for again, with a newer model say, is represented by its new trial."""
-        self.plan_file.add({trial.cell: {"key": trial.key, "trial": trial.to_dict()} for trial in trials}, command)
+        self.plan_file.add({trial.cell: Planned(trial.key, trial) for trial in trials}, command)
 
     def current(self) -> list[Record]:
         """One record per planned cell, ``missing`` where there is none yet; all records if no plan is known."""
@@ -285,7 +288,7 @@ class Store:
             return
         self._refuse_links()
         for entry in plan.values():
-            key, trial = entry["key"], entry["trial"]
+            key, trial = entry.key, entry.trial
             try:
                 yield self._read(key, names or None)
             except FileNotFoundError:
@@ -305,7 +308,7 @@ class Store:
             except BadFile as error:
                 self._warn(key, error)
                 continue
-            place = validation.place(record.trial)
+            place = record.trial.place
             if place not in chosen or _ended(chosen[place][0]) <= _ended(record):
                 chosen[place] = record, arrays
         yield from chosen.values()

@@ -21,28 +21,19 @@ import sys
 from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
-from ..base.devices import DEFAULT_PRECISION
+from ..base.errors import UsageError
 from ..base.files import BadFile
 from ..base.hashing import digest
+from ..contract.budget import parse_budget
+from .status import STORED, Status
+from .trial import FIELDS as TRIAL_FIELDS
+from .trial import Trial, trial_key
 
 if TYPE_CHECKING:
     import numpy as np
 
 SCHEMA = 2  # 1 had no hashes
 KEY = re.compile(r"[0-9a-f]{24}")
-OK, FAILED, SKIPPED, DIVERGED, TIMEOUT, OUT_OF_MEMORY = (
-    "ok",
-    "failed",
-    "skipped",
-    "diverged",
-    "timeout",
-    "out_of_memory",
-)
-STATUSES = (OK, FAILED, SKIPPED, DIVERGED, TIMEOUT, OUT_OF_MEMORY)
-# Fields of a trial for readers. They are spelling, not substance: what they say is in the other fields.
-DESCRIPTIVE = ("model_label", "task_label", "equation", "metric", "training_free")
-# Fields that came later, with the value that stands for what was before them: it changes no key.
-LATER = {"flops_rule": 0, "precision": DEFAULT_PRECISION}
 LARGEST_RECORD = 4 << 20  # bytes; a record has about 2,000
 LARGEST_PLAN = 256 << 20  # bytes; a cell has about 1,000
 TEXT = 10_000  # characters
@@ -56,12 +47,6 @@ class Invalid(BadFile):
 
 class Newer(Invalid):
     """A record that a newer version wrote."""
-
-
-def trial_key(trial: Mapping[str, Any]) -> str:
-    """The key of a trial from its fields as they were stored; fields that later versions add don't change old keys."""
-    content = {k: v for k, v in trial.items() if k not in DESCRIPTIVE and LATER.get(k, ...) != v}
-    return digest(content)[:24]
 
 
 def parse_json(content: bytes) -> dict[str, Any]:
@@ -106,6 +91,10 @@ def _natural(value: Any) -> bool:
     return type(value) is int and 0 <= value < 2**63
 
 
+def _number(value: Any) -> bool:
+    return type(value) in (int, float) and math.isfinite(value)
+
+
 def _amount(value: Any) -> bool:
     """A number that is not negative; not known is null, and what is too large for JSON was written as null."""
     return value is None or (type(value) in (int, float) and 0 <= value <= sys.float_info.max)
@@ -126,6 +115,20 @@ def _object(value: Any) -> bool:
 
 def _yes_or_no(value: Any) -> bool:
     return isinstance(value, bool)
+
+
+def _budget(value: Any) -> bool:
+    try:
+        return _name(value) and str(parse_budget(value)) == value
+    except UsageError:
+        return False
+
+
+def _optimizer(value: Any) -> bool:
+    numbers = dict.fromkeys(("lr", "lr_min", "weight_decay"), _number)
+    return (
+        isinstance(value, dict) and set(value) == {"batch", *numbers} and _fields({"batch": _count, **numbers})(value)
+    )
 
 
 def _or_null(check: Check) -> Check:
@@ -169,11 +172,16 @@ def _shown(value: Any) -> str:
 
 
 TRIAL: dict[str, Check] = {
-    **dict.fromkeys(("model", "model_label", "task", "task_label", "scale", "budget", "device"), _name),
+    **dict.fromkeys(("model", "model_label", "task", "task_label", "scale", "device"), _name),
     **dict.fromkeys(("model_version", "model_origin", "task_origin", "data_id", "equation", "metric"), _text),
-    **dict.fromkeys(("hparams", "optimizer", "task_params"), _object),
+    **dict.fromkeys(("hparams", "task_params"), _object),
+    **{"budget": _budget, "optimizer": _optimizer},
     **{"n_train": _count, "seed": _whole, "data_seed": _whole},
     **{"params_target": _or_null(_count), "training_free": _yes_or_no},
+}
+TRIAL_MORE: dict[str, Check] = {
+    **dict.fromkeys(("task_digest", "precision"), _text),
+    **dict.fromkeys(("protocol", "flops_rule"), _natural),
 }
 HARDWARE = _fields(
     {}, id=_name, cpu=_text, cores=_or_null(_whole), memory_gb=_amount, system=_text, gpus=_list_of(_text)
@@ -188,7 +196,7 @@ DATA = _fields({}, sha256=_name, n_train=_count, n_test=_count, seconds_per_samp
 NEEDED: dict[str, Check] = {
     "key": lambda value: isinstance(value, str) and KEY.fullmatch(value) is not None,
     "trial": _object,
-    "status": lambda value: value in STATUSES if isinstance(value, str) else False,
+    "status": lambda value: isinstance(value, str) and value in STORED,
 }
 MORE: dict[str, Check] = {
     "reason": _text,
@@ -255,7 +263,10 @@ def _check_seal(content: Mapping[str, Any]) -> None:
 
 def check_trial(trial: Mapping[str, Any], key: Any) -> None:
     """A trial as it stands in a record or a plan, and the key that it should have."""
-    if wrong := _first_wrong(trial, TRIAL, {}):
+    unknown = next((name for name in trial if name not in TRIAL_FIELDS), None)
+    if unknown is not None:
+        raise Invalid(f"trial: it has an unknown field {unknown[:60]!r}")
+    if wrong := _first_wrong(trial, TRIAL, TRIAL_MORE):
         raise Invalid(f"trial: {wrong}")
     for what in ("model", "task"):
         name, label = trial[what], trial[f"{what}_label"]
@@ -271,7 +282,7 @@ def check_trial(trial: Mapping[str, Any], key: Any) -> None:
 
 def _check_ending(fields: Mapping[str, Any]) -> None:
     """A trial that ended well has its errors; its own metric is one of them."""
-    if fields["status"] != OK:
+    if fields["status"] != Status.OK:
         return
     metrics, metric = fields.get("metrics", {}), fields["trial"]["metric"]
     for name in ("test_err", *([metric] if metric else [])):
@@ -376,10 +387,4 @@ def _check_cell(entry: Any) -> tuple[Any, ...]:
     if not (isinstance(entry, dict) and set(entry) == {"key", "trial"} and isinstance(entry["trial"], dict)):
         raise Invalid("it is not a key and a trial")
     check_trial(entry["trial"], entry["key"])
-    return place(entry["trial"])
-
-
-def place(trial: Mapping[str, Any]) -> tuple[Any, ...]:
-    """The place in the tables that a trial fills: there is one result in each."""
-    names = ("task_label", "model_label", "scale", "budget", "params_target", "n_train", "seed", "data_seed", "device")
-    return tuple(trial[name] for name in names)
+    return Trial.from_dict(entry["trial"]).place

@@ -10,7 +10,7 @@ import torch._dynamo  # noqa: F401
 
 from ..base import machine
 from ..contract.registry import Registry, add_files, load_registry
-from . import trial  # noqa: F401  (imported for the forks)
+from . import run_trial  # noqa: F401  (imported for the forks)
 
 machine.versions()
 machine.source_state()

@@ -6,12 +6,13 @@ import json
 import re
 
 import pytest
+from board_records import make_trial
 
 from pdebench_hss.contract.citations import bibliography, entries, in_words
 from pdebench_hss.contract.registry import load_registry
 from pdebench_hss.trials.record import Record
+from pdebench_hss.trials.status import Status
 from pdebench_hss.trials.store import Store
-from pdebench_hss.trials.validation import trial_key
 
 HE = """@inproceedings{he2016deep,
   title = {Deep {Residual} Learning},
@@ -96,15 +97,8 @@ def test_cite_reads_the_records_of_a_run(cli, tmp_path):
     store = Store(tmp_path / "board")
     store.prepare()
     for model, status in [("mean", "diverged"), ("resnet", "failed"), ("fno", "skipped"), ("gone", "timeout")]:
-        trial = {
-            **dict.fromkeys(("model", "model_label"), model),
-            **dict.fromkeys(("task", "task_label"), "heat_1d"),
-            **dict.fromkeys(("model_version", "model_origin", "task_origin", "data_id", "equation", "metric"), ""),
-            **{name: {} for name in ("hparams", "optimizer", "task_params")},
-            **{"scale": "smoke", "budget": "steps=1", "device": "cpu", "n_train": 1, "seed": 0, "data_seed": 0},
-            **{"params_target": None, "training_free": False},
-        }
-        store.put(Record(trial_key(trial), trial, status))
+        trial = make_trial(model, task="heat_1d", task_label="heat_1d")
+        store.put(Record(trial.key, trial, Status(status)))
     printed = cli("cite", "board").out
     assert [line for line in printed.splitlines() if line.startswith("% model")] == [
         "% model gone: its plugin is not installed here",

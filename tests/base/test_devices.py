@@ -172,7 +172,7 @@ def started_workers(monkeypatch, tmp_path, count: int, **options) -> list[dict[s
     executor.prepare([])
     trials = [SimpleNamespace(key=str(number), to_dict=dict) for number in range(count)]
     from pdebench_hss.runs.executors import Work
-    from pdebench_hss.trials.trial import Context
+    from pdebench_hss.trials.context import Context
 
     with pytest.raises(Enough):
         list(executor.run([Work(trial, Context()) for trial in trials]))
@@ -264,7 +264,7 @@ def test_a_model_that_can_not_be_imported_is_taken_for_one_that_is_trained():
 
 def test_a_trial_in_this_process_is_told_which_gpu(monkeypatch, tmp_path):
     from pdebench_hss.runs.executors import Work, inline
-    from pdebench_hss.trials.trial import Context
+    from pdebench_hss.trials.context import Context
 
     pretend_gpus(monkeypatch, 2)
     monkeypatch.setattr(inline, "run_trial", lambda trial, context, registry: context.gpu)

@@ -25,7 +25,6 @@ from pdebench_hss.boards.verdicts import benjamini_hochberg
 from pdebench_hss.boards.writing import write_board
 from pdebench_hss.cli import main
 from pdebench_hss.trials.store import Store
-from pdebench_hss.trials.trial import Trial
 
 TASKS, MODELS, SEEDS, SAMPLES = ("heat", "wave"), ("fno", "net"), 3, 32
 HARDNESS = np.random.default_rng(0).lognormal(-2, 0.8, SAMPLES)  # of each test sample, for every model
@@ -556,7 +555,7 @@ def test_cells_that_are_planned_and_not_run_are_missing(board, tmp_path):
     copy = tmp_path / "copy"
     shutil.copytree(board, copy)
     store = Store(copy)
-    present = [Trial.from_dict(record.trial) for record in store.all()]
+    present = [record.trial for record in store.all()]
     late = [make_trial("late", task="heat", task_label="heat", data_id="heat")]
     store.add_to_plan([*present, *late])
     table = compared(copy, board)

@@ -98,7 +98,7 @@ def test_a_board_on_which_nothing_succeeded_is_still_a_board(status):
 
 def test_a_missing_cell_prints_as_missing():
     trial = make_trial("late")
-    text = to_markdown(leaderboard(results([make_record("net", 0.1), missing(trial.key, trial.to_dict())])))
+    text = to_markdown(leaderboard(results([make_record("net", 0.1), missing(trial.key, trial)])))
     (line,) = (line for line in text.splitlines() if " late " in line)
     cells = [cell.strip() for cell in line.strip("|").split("|")]
     assert cells == ["–", "late", "–", "–", "–", "–", "–", "not run yet"]

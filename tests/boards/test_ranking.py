@@ -198,7 +198,7 @@ def test_solvers_and_unfinished_models_have_no_break_even():
 def test_a_trial_of_the_classical_solver_measures_all_its_levels(tmp_path, monkeypatch):
     monkeypatch.setenv("PDEBENCH_HSS_CACHE", str(tmp_path / "cache"))
     pb.run(models=["coarse_solver", "linear", "mean"], tasks="poisson_1d", scale="smoke", out=str(tmp_path / "board"))
-    records = {record.trial["model"]: record for record in Store(tmp_path / "board").current()}
+    records = {record.trial.model: record for record in Store(tmp_path / "board").current()}
     levels = records["coarse_solver"].levels
     errors = [level["test_err"] for level in levels]
     assert [level["level"] for level in levels] == list(range(len(levels)))
@@ -206,7 +206,7 @@ def test_a_trial_of_the_classical_solver_measures_all_its_levels(tmp_path, monke
     assert errors[0] < 1e-12  # level 0 made the data
     assert errors == sorted(errors)
     assert all(level["predict_ms"] > 0 for level in levels)
-    default = records["coarse_solver"].trial["hparams"]["level"]
+    default = records["coarse_solver"].trial.hparams["level"]
     assert errors[default] == pytest.approx(records["coarse_solver"].metrics["test_err"], rel=1e-9)
     assert records["linear"].levels == []
     found = results(records.values()).set_index("model")["data_seconds"]

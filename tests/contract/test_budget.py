@@ -18,9 +18,12 @@ from torch.optim.optimizer import register_optimizer_step_pre_hook
 from pdebench_hss import Recipe, Scale, TaskSpec
 from pdebench_hss.base.errors import UsageError
 from pdebench_hss.contract.budget import KINDS, Budget, Spent, parse_budget, parse_count
+from pdebench_hss.contract.optimizer import Optimizer
 from pdebench_hss.training import loop
-from pdebench_hss.training.loop import Optimizer, Run, TrainSet, cosine, fit
+from pdebench_hss.training.loop import Run, fit
 from pdebench_hss.training.normalization import Affine, Normalizer
+from pdebench_hss.training.optimizers import cosine
+from pdebench_hss.training.windows import TrainSet
 
 positive = st.floats(min_value=1e-3, max_value=1e18)
 

@@ -112,7 +112,7 @@ def test_a_tracker_that_raises_is_reported_and_the_run_goes_on(cli, toys, tmp_pa
     (tmp_path / "tracker.py").write_text(
         "from pathlib import Path\nfrom pdebench_hss import hookimpl\n"
         "@hookimpl\ndef pdebench_hss_trial_finished(record):\n"
-        "    Path('seen').open('a').write(record.trial['model'] + ' ')\n"
+        "    Path('seen').open('a').write(record.trial.model + ' ')\n"
         "    raise ValueError('tracker is down')\n"
     )
     done = cli(

@@ -352,7 +352,7 @@ def test_a_folder_of_records_that_is_a_link_is_refused(board):
 @pytest.fixture
 def strange(board) -> Path:
     """A board in which a task's title, a model's label and a reason are meant to do harm."""
-    from pdebench_hss.trials.validation import trial_key
+    from pdebench_hss.trials.trial import trial_key
 
     for path in sorted((board / "records").glob("*.json")):
         content = json.loads(path.read_text())
@@ -403,7 +403,7 @@ def test_no_file_or_terminal_gets_text_that_does_something(strange, tmp_path):
 
 def test_a_table_gives_the_names_that_its_records_have(strange):
     assert command("leaderboard", strange)[0] == 0
-    names = {record.trial["model_label"] for record in Store(strange).current()}
+    names = {record.trial.model_label for record in Store(strange).current()}
     table = read_board(strange / "results.csv").results
     assert set(table["model"]) == names
     assert set(table["equation"]) == {TROUBLE}

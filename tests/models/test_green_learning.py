@@ -14,8 +14,9 @@ from pdebench_hss_models.green_learning.quadrature import cell_sizes
 from pdebench_hss_models.green_learning.rational import Rational, RationalFunction
 
 from pdebench_hss import TaskInfo, load_task
-from pdebench_hss.contract.budget import parse_budget
+from pdebench_hss.contract.optimizer import Optimizer
 from pdebench_hss.training import loop
+from pdebench_hss.training.windows import prepare
 
 
 def build(task: TaskInfo, **changes):
@@ -219,15 +220,15 @@ def test_the_2d_setting_of_scale_small_trains(name):
     """Three quarters of the training samples, the rest held out: clearly better than their mean, which a setting with
     8 of 1,024 targets a step was not."""
     data = load_task(name, scale="small")
-    recipe, pairs = data.task.size.recipe, loop.prepare(data, torch.float32)
+    recipe, pairs = data.task.size.recipe, prepare(data, torch.float32)
     train, held = (
         replace(pairs, inputs=pairs.inputs[s], outputs=pairs.outputs[s]) for s in (slice(384), slice(384, None))
     )
     torch.manual_seed(0)
     model = build(data.task)
     numbers = {"lr": recipe.lr, "lr_min": recipe.lr_min, "weight_decay": recipe.weight_decay}
-    optimizer = loop.Optimizer(recipe.batch, **{**numbers, **GREEN_LEARNING.recipe_for(data.task)})
-    loop.fit(model, train, parse_budget(recipe.budget), optimizer, seed=0, device=torch.device("cpu"), flops_step=0.0)
+    optimizer = Optimizer(recipe.batch, **{**numbers, **GREEN_LEARNING.recipe_for(data.task)})
+    loop.fit(model, train, recipe.budget, optimizer, seed=0, device=torch.device("cpu"), flops_step=0.0)
     with torch.no_grad():
         wrong = (model.eval()(held.inputs) - held.outputs).norm()
     assert wrong < 0.8 * (held.outputs - train.outputs.mean(dim=0)).norm()

@@ -12,8 +12,9 @@ from pdebench_hss_models.neural_hss.triton import layer as triton_layer
 
 from pdebench_hss.training import flops
 from pdebench_hss.training.counting import counting
-from pdebench_hss.training.loop import TrainSet, count_step_flops
+from pdebench_hss.training.loop import count_step_flops
 from pdebench_hss.training.normalization import Affine, Normalizer
+from pdebench_hss.training.windows import TrainSet
 
 
 def step_flops(way: str, grid: tuple[int, ...], terms: int, batch: int = 9) -> float:

@@ -13,8 +13,8 @@ from pdebench_hss_models.baselines.symmetric import Fit, apply, held_out_ridge
 from torch import Tensor
 
 from pdebench_hss import load_task, run
-from pdebench_hss.training.loop import prepare
 from pdebench_hss.training.parameters import count_fitted
+from pdebench_hss.training.windows import prepare
 
 
 def gaussian(rows: int, columns: int, seed: int) -> Tensor:

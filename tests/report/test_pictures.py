@@ -10,8 +10,9 @@ import pytest
 from pdebench_hss import Recipe, Scale, TaskSpec
 from pdebench_hss.contract.registry import load_registry
 from pdebench_hss.data.cache import ensure
+from pdebench_hss.trials.context import Context
 from pdebench_hss.trials.pictures import pick, pictures
-from pdebench_hss.trials.trial import Context, run_trial
+from pdebench_hss.trials.run_trial import run_trial
 
 
 def info(grid, steps=1, channels=1, **more):

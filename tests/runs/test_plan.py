@@ -12,12 +12,15 @@ from torch import nn
 
 from pdebench_hss import ModelSpec, Recipe, Scale, TaskInfo, TaskSpec
 from pdebench_hss.base.errors import PdebenchError, PluginError, UsageError
+from pdebench_hss.contract.budget import Budget
+from pdebench_hss.contract.optimizer import Optimizer
 from pdebench_hss.contract.registry import Origin, Registered, Registry
 from pdebench_hss.runs import plan as planner
 from pdebench_hss.runs.config import make_config
 from pdebench_hss.runs.plan import CACHED, RETRY, RUN, SKIP, Plan, make_plan
 from pdebench_hss.training import counting
-from pdebench_hss.trials.record import STATUSES, Record
+from pdebench_hss.trials.record import Record
+from pdebench_hss.trials.status import STORED, Status
 from pdebench_hss.trials.store import Store
 from pdebench_hss.trials.trial import Trial
 
@@ -62,7 +65,7 @@ def make_record(trial: Trial, status: str, reason: str = "", **fields) -> Record
     if status == "ok":
         metrics = {"test_err": 0.5, "relative_l2": 0.5}
         fields |= {"metrics": metrics, "data": {"n_test": 4}, "samples": {"error_test_err": np.full(4, 0.5)}}
-    return Record(trial.key, trial.to_dict(), status, reason, **fields)
+    return Record(trial.key, trial, Status(status), reason, **fields)
 
 
 def only(plan: Plan):
@@ -91,7 +94,7 @@ def test_planning_writes_nothing(store):
     assert not store.path.exists()
 
 
-@pytest.mark.parametrize("status", STATUSES)
+@pytest.mark.parametrize("status", STORED)
 def test_what_another_run_would_only_repeat_is_cached_and_the_rest_is_tried_again(store, status):
     store.prepare()
     trial = only(plan(store)).trial
@@ -140,15 +143,15 @@ def test_each_dataset_is_made_once_whoever_needs_it(store):
 def test_a_trial_carries_everything_resolved(store):
     trial = only(plan(store, tasks="toy[nu=0.2]", models="net[width=16,lr=0.5]", seeds="7,", budget="epochs=3")).trial
     assert trial.hparams == {"width": 16, "gain": 1.0}
-    assert trial.optimizer == {"batch": 4, "lr": 0.5, "lr_min": 1e-5, "weight_decay": 0.0}
-    assert (trial.task_params, trial.seed, trial.budget, trial.n_train) == ({"nu": 0.2}, 7, "epochs=3", 8)
+    assert trial.optimizer == Optimizer(batch=4, lr=0.5, lr_min=1e-5, weight_decay=0.0)
+    assert (trial.task_params, trial.seed, trial.budget, trial.n_train) == ({"nu": 0.2}, 7, Budget("epochs", 3), 8)
     assert (trial.model_label, trial.task_label) == ("net[lr=0.5,width=16]", "toy[nu=0.2]")
     assert (trial.model_origin, trial.task_origin) == ("my-solver 1.0", "my-solver 1.0")
 
 
 def test_a_model_may_bring_learning_rates_but_neither_batch_nor_budget(store):
     own = make_model(recipe={"lr": 0.25})
-    assert only(plan(store, own, make_task())).trial.optimizer["lr"] == 0.25
+    assert only(plan(store, own, make_task())).trial.optimizer.lr == 0.25
     greedy = make_model(recipe={"batch": 1})
     with pytest.raises(PluginError, match="recipe may set lr, lr_min, weight_decay, not 'batch'"):
         plan(store, greedy, make_task())
@@ -208,9 +211,9 @@ def test_a_network_that_raises_while_sizes_are_matched_is_named(store):
 
 TRIAL = Trial(
     model="net", model_label="net", model_version="1", model_origin="my-solver 1.0", hparams={"width": 8},
-    optimizer={"batch": 4, "lr": 1e-3, "lr_min": 1e-5, "weight_decay": 0.0}, task="toy", task_label="toy",
-    task_params={"nu": 0.1}, task_origin="my-solver 1.0", data_id="d", data_seed=0, scale="smoke", budget="steps=4",
-    n_train=8, seed=0, device="cpu", params_target=None, protocol=1,
+    optimizer=Optimizer(4, 1e-3, 1e-5, 0.0), task="toy", task_label="toy",
+    task_params={"nu": 0.1}, task_origin="my-solver 1.0", data_id="d", data_seed=0, scale="smoke",
+    budget=Budget("steps", 4), n_train=8, seed=0, device="cpu", params_target=None, protocol=1,
 )  # fmt: skip
 LABELS = {"model_label", "task_label", "equation", "metric", "training_free"}  # said by the other fields already
 FIELDS = [f.name for f in dataclasses.fields(Trial)]
@@ -221,6 +224,10 @@ def another(value):
         return {**value, "more": 1}
     if isinstance(value, bool):
         return not value
+    if isinstance(value, Budget):
+        return dataclasses.replace(value, amount=value.amount + 1)
+    if isinstance(value, Optimizer):
+        return dataclasses.replace(value, lr=2 * value.lr)
     return value + "x" if isinstance(value, str) else (value or 0) + 1
 
 
@@ -231,7 +238,13 @@ def test_a_key_changes_with_everything_that_can_change_a_result_and_not_with_lab
     assert (changed.key == TRIAL.key) == (name in LABELS)
 
 
-@pytest.mark.parametrize("name", ["hparams", "optimizer", "task_params"])
+@pytest.mark.parametrize("name", [f.name for f in dataclasses.fields(Optimizer)])
+def test_a_key_changes_with_every_number_of_the_optimiser(name):
+    more = getattr(TRIAL.optimizer, name) * (1 + 1e-15) + 1e-300
+    assert dataclasses.replace(TRIAL, optimizer=dataclasses.replace(TRIAL.optimizer, **{name: more})).key != TRIAL.key
+
+
+@pytest.mark.parametrize("name", ["hparams", "task_params"])
 def test_a_key_changes_with_every_value_inside_and_not_with_their_order(name):
     content = dict(getattr(TRIAL, name))
     assert dataclasses.replace(TRIAL, **{name: dict(reversed(content.items()))}).key == TRIAL.key

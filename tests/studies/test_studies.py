@@ -19,6 +19,7 @@ from pdebench_hss.runs.estimates import RATE, STEP, TRIAL, estimate, step_flops
 from pdebench_hss.runs.plan import make_plan
 from pdebench_hss.studies.study_run import StudyRun, experiments, with_models, write_study
 from pdebench_hss.trials.store import Store
+from pdebench_hss.trials.trial import Trial
 
 REGISTRY = load_registry()
 BUILT_IN = [
@@ -96,25 +97,27 @@ def test_every_built_in_study_can_be_planned_at_every_scale(name, scale, tmp_pat
     assert {cell.action for cell in cells} <= {"run", "skip"}
     free = {cell.trial.model for cell in cells if cell.trial.training_free}
     assert free, "a study without a baseline says nothing"
-    assert all(column in study.columns_of(cells[0].trial.to_dict()) for column in study.columns)
+    assert all(
+        column in study.columns_of(cells[0].trial.task_params, cells[0].trial.hparams) for column in study.columns
+    )
 
 
-def planned(name: str, scale: str, tmp_path: Path) -> list[dict]:
+def planned(name: str, scale: str, tmp_path: Path) -> list[Trial]:
     engine = StudyRun(REGISTRY.study(name).spec, scale, {"out": str(tmp_path)}, REGISTRY)
-    return [cell.trial.to_dict() for cell in engine.plan().cells]
+    return [cell.trial for cell in engine.plan().cells]
 
 
 def test_at_scale_paper_they_span_what_the_paper_spans(tmp_path):
-    sizes = {trial["n_train"] for trial in planned("data_efficiency_1d", "paper", tmp_path)}
+    sizes = {trial.n_train for trial in planned("data_efficiency_1d", "paper", tmp_path)}
     assert (min(sizes), max(sizes)) == (10, 1000)
-    sizes = {trial["n_train"] for trial in planned("data_efficiency_3d", "paper", tmp_path)}
+    sizes = {trial.n_train for trial in planned("data_efficiency_3d", "paper", tmp_path)}
     assert (min(sizes), max(sizes)) == (16, 256)
-    betas = {trial["task_params"]["beta"] for trial in planned("burgers_beta", "paper", tmp_path)}
+    betas = {trial.task_params["beta"] for trial in planned("burgers_beta", "paper", tmp_path)}
     assert betas == {1.0, 1e-2, 1e-4}
     grid = {
-        tuple(trial["hparams"][name] for name in ("rank", "outer_rank", "levels"))
+        tuple(trial.hparams[name] for name in ("rank", "outer_rank", "levels"))
         for trial in planned("ablation_gray_scott", "paper", tmp_path)
-        if trial["model"] == "neural_hss"
+        if trial.model == "neural_hss"
     }
     assert grid == {
         (rank, outer, levels) for rank in (2, 4, 8, 12, 16) for outer in (2, 4, 8, 16, 24, 32) for levels in (1, 2, 3)
@@ -123,10 +126,10 @@ def test_at_scale_paper_they_span_what_the_paper_spans(tmp_path):
 
 def test_in_the_recovery_study_models_have_the_operators_own_rank_and_depth(tmp_path):
     for trial in planned("exact_recovery", "small", tmp_path):
-        if trial["model"] != "linear":
+        if trial.model != "linear":
             for name in ("rank", "levels"):
-                assert trial["hparams"][name] == trial["task_params"][name]
-    draws = {trial["data_seed"] for trial in planned("exact_recovery", "small", tmp_path)}
+                assert trial.hparams[name] == trial.task_params[name]
+    draws = {trial.data_seed for trial in planned("exact_recovery", "small", tmp_path)}
     assert len(draws) == 3  # the theorem speaks of Gaussian samples, so they are what is drawn again
 
 

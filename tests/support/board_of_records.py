@@ -7,15 +7,18 @@ from pathlib import Path
 
 import numpy as np
 
+from pdebench_hss.contract.budget import Budget
+from pdebench_hss.contract.optimizer import Optimizer
 from pdebench_hss.trials.record import Record
+from pdebench_hss.trials.status import Status
 from pdebench_hss.trials.store import Store
 from pdebench_hss.trials.trial import Trial
 
 TRIAL = Trial(
     model="fno", model_label="fno", model_version="1", model_origin="here 1", hparams={"width": 8},
-    optimizer={"batch": 4, "lr": 1e-3, "lr_min": 1e-5, "weight_decay": 0.0}, task="poisson_2d",
+    optimizer=Optimizer(4, 1e-3, 1e-5, 0.0), task="poisson_2d",
     task_label="poisson_2d", task_params={}, task_origin="here 1", data_id="d", data_seed=0, scale="small",
-    budget="steps=100", n_train=64, seed=0, device="cpu", equation="Poisson Eq.", metric="relative_l2",
+    budget=Budget("steps", 100), n_train=64, seed=0, device="cpu", equation="Poisson Eq.", metric="relative_l2",
 )  # fmt: skip
 
 
@@ -35,11 +38,11 @@ def make_record(trial: Trial, error: float | None = 0.1, status="ok", reason="",
         "ended": 1.7e9 + 1,
     }
     if error is None:
-        return Record(trial.key, trial.to_dict(), status, reason, provenance=provenance)
+        return Record(trial.key, trial, Status(status), reason, provenance=provenance)
     return Record(
         trial.key,
-        trial.to_dict(),
-        status,
+        trial,
+        Status(status),
         reason,
         **{
             "metrics": dict.fromkeys(("test_err", "relative_l2", "trajectory_l2", "rmse", "max_error"), error),
@@ -75,7 +78,7 @@ def write_board(folder: Path, records: list[Record], planned: list[Trial] = ()) 
     """A directory of records; planned trials without a record are missing cells."""
     store = Store(folder)
     store.prepare()
-    trials = [Trial.from_dict(record.trial) for record in records]
+    trials = [record.trial for record in records]
     store.add_to_plan([*trials, *planned])
     for record in records:
         store.put(record)

@@ -6,13 +6,16 @@ import dataclasses
 
 import numpy as np
 
+from pdebench_hss.contract.budget import Budget
+from pdebench_hss.contract.optimizer import Optimizer
 from pdebench_hss.trials.record import Record
+from pdebench_hss.trials.status import Status
 from pdebench_hss.trials.trial import Trial
 
 TRIAL = Trial(
     model="net", model_label="net", model_version="1", model_origin="here 1", hparams={},
-    optimizer={"batch": 4, "lr": 1e-3, "lr_min": 1e-5, "weight_decay": 0.0}, task="toy", task_label="toy",
-    task_params={}, task_origin="here 1", data_id="d", data_seed=0, scale="smoke", budget="steps=4", n_train=8,
+    optimizer=Optimizer(4, 1e-3, 1e-5, 0.0), task="toy", task_label="toy",
+    task_params={}, task_origin="here 1", data_id="d", data_seed=0, scale="smoke", budget=Budget("steps", 4), n_train=8,
     seed=0, device="cpu", equation="Toy Eq.", metric="relative_l2",
 )  # fmt: skip
 
@@ -31,8 +34,8 @@ def make_record(model="net", error=None, seed=0, status="ok", reason="", sha256=
     trial = make_trial(model, seed, **changes)
     return Record(
         trial.key,
-        trial.to_dict(),
-        status,
+        trial,
+        Status(status),
         reason,
         metrics={} if error is None else {"test_err": error, "relative_l2": error, trial.metric: error},
         parameters={"real": 200, "numel": 100},

@@ -226,7 +226,7 @@ def warm_up() -> None:
     """Import once what every document would import by itself, and run trials of the Python API in this process too."""
     import pdebench_hss.api as api
 
-    for module in ("pdebench_hss.trials.trial", "pdebench_hss.testing", "pdebench_hss.cli.app", "torch._dynamo"):
+    for module in ("pdebench_hss.trials.run_trial", "pdebench_hss.testing", "pdebench_hss.cli.app", "torch._dynamo"):
         importlib.import_module(module)
     plain = api.run
     api.run = lambda *arguments, **options: plain(*arguments, **{"executor": "inline", **options})

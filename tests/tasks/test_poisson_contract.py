@@ -114,7 +114,7 @@ def test_scale_paper_is_the_papers(name: str) -> None:
         scale.options["solve"][0],
         scale.train,
         scale.test,
-        recipe.budget,
+        str(recipe.budget),
         recipe.batch,
         recipe.lr,
         recipe.lr_min,

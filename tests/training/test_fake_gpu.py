@@ -11,12 +11,13 @@ import numpy as np
 import pytest
 import torch
 from fake_device import FakeCuda, FakeDevice
-from test_training import NUMBERS, STEPS, make_network, make_train, same_state, train_once
+from test_loop import NUMBERS, STEPS, make_network, make_train, same_state, train_once
 from torch import Tensor, nn
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from pdebench_hss import ModelSpec
 from pdebench_hss.contract.budget import Budget
+from pdebench_hss.contract.optimizer import Optimizer
 from pdebench_hss.contract.registry import load_registry
 from pdebench_hss.data import blind, cache
 from pdebench_hss.data.blind import BlindData
@@ -25,7 +26,9 @@ from pdebench_hss.training import loop, warmup
 from pdebench_hss.training.evaluation import Predictor
 from pdebench_hss.training.loop import Diverged, Interrupted, fit
 from pdebench_hss.training.normalization import Affine, Normalizer
-from pdebench_hss.trials.trial import Context, Trial, run_trial
+from pdebench_hss.trials.context import Context
+from pdebench_hss.trials.run_trial import run_trial
+from pdebench_hss.trials.trial import Trial
 
 GPU = torch.device("cuda", 0)
 REGISTRY = load_registry()
@@ -55,8 +58,8 @@ def run_on(monkeypatch, kind: str, model: str | ModelSpec, task: str, n: int = 6
     registry = SimpleNamespace(model=lambda _: SimpleNamespace(spec=chosen), task=REGISTRY.task)
     trial = Trial(
         model=chosen.name, model_label=chosen.name, model_version="1", model_origin="x 1", task=task, task_label=task,
-        hparams=chosen.hparams_for(info), optimizer={"batch": 4, "lr": 1e-3, "lr_min": 1e-5, "weight_decay": 0.0},
-        task_params=spec.params, task_origin="x 1", data_id="d", data_seed=0, scale="smoke", budget="steps=3",
+        hparams=chosen.hparams_for(info), optimizer=Optimizer(4, 1e-3, 1e-5, 0.0),
+        task_params=spec.params, task_origin="x 1", data_id="d", data_seed=0, scale="smoke", budget=Budget("steps", 3),
         n_train=n, seed=0, device=kind, **options,
     )  # fmt: skip
     return run_trial(trial, Context(), registry)
@@ -174,7 +177,7 @@ def test_a_cpu_trial_asks_cuda_nothing(monkeypatch, tmp_path):
 
 def test_a_closed_form_asks_cuda_nothing_and_is_recorded_with_the_device_it_used(monkeypatch, cuda):
     record = run_on(monkeypatch, "cuda", "linear", "poisson_1d")
-    assert (record.status, record.trial["device"], record.provenance["device"]) == ("ok", "cuda", "cpu")
+    assert (record.status, record.trial.device, record.provenance["device"]) == ("ok", "cuda", "cpu")
     assert record.provenance["hardware"]["gpus"] == []
     assert cuda.asked == {}
 

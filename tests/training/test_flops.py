@@ -11,8 +11,9 @@ from torch import Tensor, nn
 
 from pdebench_hss import Recipe, Scale, TaskInfo, TaskSpec
 from pdebench_hss.training.flops import count
-from pdebench_hss.training.loop import TrainSet, count_step_flops
+from pdebench_hss.training.loop import count_step_flops
 from pdebench_hss.training.normalization import Affine, Normalizer
+from pdebench_hss.training.windows import TrainSet
 
 
 def make_task(grid=(8,), channels=1) -> TaskInfo:

@@ -15,20 +15,13 @@ from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from pdebench_hss import Recipe, Scale, TaskSpec
 from pdebench_hss.contract.budget import Budget
+from pdebench_hss.contract.optimizer import Optimizer
 from pdebench_hss.training import loop
-from pdebench_hss.training.loop import (
-    CURVE_POINTS,
-    BatchOrder,
-    Curve,
-    Diverged,
-    Interrupted,
-    Optimizer,
-    Run,
-    TrainSet,
-    fit,
-    mean_squared_error,
-)
+from pdebench_hss.training.loop import CURVE_POINTS, Curve, Diverged, Interrupted, Run, fit
 from pdebench_hss.training.normalization import Affine, Normalizer
+from pdebench_hss.training.objective import mean_squared_error
+from pdebench_hss.training.steps import BatchOrder
+from pdebench_hss.training.windows import TrainSet
 
 NUMBERS = Optimizer(batch=4, lr=3e-2, lr_min=1e-4, weight_decay=0.1)
 STEPS = 9  # more than four epochs of seven samples in batches of four

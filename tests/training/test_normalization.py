@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from pdebench_hss import Recipe, Scale, TaskSpec
 from pdebench_hss.contract.task import NORMALIZATIONS
 from pdebench_hss.data.cache import Split, TaskData
-from pdebench_hss.training.loop import prepare
 from pdebench_hss.training.normalization import fit_affine
+from pdebench_hss.training.windows import prepare
 
 property_of_fields = settings(max_examples=60, deadline=None)
 

@@ -10,6 +10,7 @@ import time
 import numpy as np
 import pytest
 import torch
+from board_records import TRIAL
 from torch import nn
 
 import pdebench_hss as pb
@@ -19,6 +20,7 @@ from pdebench_hss.runs.executors.endings import Gang
 from pdebench_hss.runs.runner import Run
 from pdebench_hss.training.peers import ProcessGroup, refusal
 from pdebench_hss.trials.record import Record
+from pdebench_hss.trials.status import Status
 from pdebench_hss.trials.store import Store
 
 pytestmark = pytest.mark.timeout(240)
@@ -29,7 +31,7 @@ UNEVEN = {"tasks": "toy", "scale": "smoke", "budget": "steps=50", "train_size": 
 
 def run(toys, out, **options):
     pb.run(**{**UNEVEN, "plugins": [toys], "out": str(out), **options})
-    return {record.trial["model"]: record for record in Store(out).all()}
+    return {record.trial.model: record for record in Store(out).all()}
 
 
 def losses(out, record) -> np.ndarray:
@@ -131,12 +133,12 @@ def test_what_depends_on_how_a_batch_is_split_is_refused_and_nothing_is_changed(
 
 def test_the_first_rank_that_ends_badly_by_itself_is_the_reason():
     gang = Gang(3)
-    gang.end(0, Record("k", {}, "failed", "PartnerLost: rank 0 of 3 lost the others"))
+    gang.end(0, Record("k", TRIAL, Status.FAILED, "PartnerLost: rank 0 of 3 lost the others"))
     assert gang.abandoned
     assert not gang.failed
-    gang.end(2, Record("k", {}, "out_of_memory", "killed"))
+    gang.end(2, Record("k", TRIAL, Status.OUT_OF_MEMORY, "killed"))
     assert gang.failed
     assert gang.missing == [1]
     assert gang.record is None
-    gang.end(1, Record("k", {}, "failed", "crashed: SIGKILL"))
+    gang.end(1, Record("k", TRIAL, Status.FAILED, "crashed: SIGKILL"))
     assert gang.record.status == "out_of_memory"

@@ -22,6 +22,8 @@ from pdebench_hss.contract.budget import Budget
 from pdebench_hss.training import graphs, trial_device
 from pdebench_hss.training.peers import PartnerLost, ProcessGroup, is_lost_partner
 from pdebench_hss.trials.record import Record
+from pdebench_hss.trials.status import Status
+from pdebench_hss.trials.trial import Trial
 
 CPU = torch.device("cpu")
 
@@ -42,8 +44,8 @@ def test_the_default_precision_is_not_in_a_key_and_another_is():
 def test_a_board_never_mixes_precisions():
     trials = [dataclasses.replace(TRIAL, device="cuda", precision=p) for p in ("float32", "tf32")]
     old = {name: value for name, value in trials[0].to_dict().items() if name != "precision"}
-    records = [Record(t.key, t.to_dict(), "ok", metrics={"test_err": 1.0}) for t in trials]
-    records.append(Record("old", {**old, "seed": 1}, "ok", metrics={"test_err": 1.0}))
+    trials.append(Trial.from_dict({**old, "seed": 1}))
+    records = [Record(t.key, t, Status.OK, metrics={"test_err": 1.0}) for t in trials]
     board = leaderboard(results(records))
     assert sorted(board["device"]) == ["cuda", "cuda tf32"]
     assert board.set_index("device")["n_seeds"].to_dict() == {"cuda": 2, "cuda tf32": 1}

@@ -9,7 +9,7 @@ import time
 
 import pytest
 import torch
-from test_training import NETWORKS, make_network, make_train, train_once
+from test_loop import NETWORKS, make_network, make_train, train_once
 from torch import Tensor, nn
 
 from pdebench_hss.contract.budget import Budget

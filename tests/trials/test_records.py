@@ -11,14 +11,17 @@ import pytest
 
 from pdebench_hss.base import files
 from pdebench_hss.base.errors import StoreError
-from pdebench_hss.trials.record import STATUSES, Record
+from pdebench_hss.contract.budget import Budget
+from pdebench_hss.contract.optimizer import Optimizer
+from pdebench_hss.trials.record import Record
+from pdebench_hss.trials.status import STORED, Status
 from pdebench_hss.trials.store import RecordWarning, Store
 from pdebench_hss.trials.trial import Trial
 
 TRIAL = Trial(
     model="net", model_label="net", model_version="1", model_origin="here 1", hparams={"width": 8},
-    optimizer={"batch": 4, "lr": 1e-3, "lr_min": 1e-5, "weight_decay": 0.0}, task="toy", task_label="toy",
-    task_params={}, task_origin="here 1", data_id="d", data_seed=0, scale="smoke", budget="steps=4", n_train=8,
+    optimizer=Optimizer(4, 1e-3, 1e-5, 0.0), task="toy", task_label="toy",
+    task_params={}, task_origin="here 1", data_id="d", data_seed=0, scale="smoke", budget=Budget("steps", 4), n_train=8,
     seed=0, device="cpu",
 )  # fmt: skip
 
@@ -33,7 +36,7 @@ def make_record(trial: Trial | None = None, status="ok", **fields) -> Record:
     if status == "ok":
         error = fields.setdefault("metrics", {"test_err": 0.5})["test_err"]
         fields = {"data": {"n_test": 3}, "samples": {"error_test_err": np.full(3, error)}, **fields}
-    return Record(trial.key, trial.to_dict(), status, **fields)
+    return Record(trial.key, trial, Status(status), **fields)
 
 
 @pytest.fixture
@@ -47,7 +50,7 @@ def files_below(store: Store) -> set[str]:
     return {path.name for path in store.path.rglob("*") if path.is_file()}
 
 
-@pytest.mark.parametrize("status", STATUSES)
+@pytest.mark.parametrize("status", STORED)
 def test_what_was_put_is_what_is_got(store, status):
     record = make_record(
         status=status,
@@ -217,7 +220,7 @@ def test_a_planned_record_that_can_not_be_read_is_missing(store):
     (store.records_dir / f"{trial.key}.json").write_text("{")
     with pytest.warns(RecordWarning):
         (record,) = store.current()
-    assert (record.status, record.trial) == ("missing", trial.to_dict())
+    assert (record.status, record.trial) == ("missing", trial)
 
 
 def test_a_cell_asked_for_again_is_represented_by_its_new_trial(store):
@@ -270,7 +273,7 @@ def test_what_a_killed_writer_left_is_cleared_away(store):
 
 
 @pytest.mark.parametrize("kept", ["ok", "diverged", "skipped", "failed"])
-@pytest.mark.parametrize("new", STATUSES)
+@pytest.mark.parametrize("new", STORED)
 def test_a_record_is_replaced_only_by_one_that_ended_as_well(store, kept, new):
     worth = {"ok": 2, "diverged": 1, "skipped": 1}
     first, second = make_record(status=kept, reason="first"), make_record(status=new, reason="second")
@@ -312,4 +315,4 @@ def test_killed_between_the_steps_of_a_write_one_of_the_two_records_is_whole(sto
 def test_without_a_plan_a_place_in_the_tables_has_the_last_of_its_records(store):
     for version, ended in (("1", 2e9), ("2", 1e9)):
         store.put(make_record(make_trial(model_version=version), provenance={"started": 0.0, "ended": ended}))
-    assert [record.trial["model_version"] for record in store.current()] == ["1"]
+    assert [record.trial.model_version for record in store.current()] == ["1"]

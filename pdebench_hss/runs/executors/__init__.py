@@ -16,7 +16,8 @@ from ...contract.resources import Resources
 
 if TYPE_CHECKING:
     from ...contract.registry import Registry
-    from ...trials.trial import Context, Trial
+    from ...trials.context import Context
+    from ...trials.trial import Trial
     from ..config import RunConfig
 
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from ...training.peers import PartnerLost
-from ...trials.record import FAILED, OK, OUT_OF_MEMORY, TIMEOUT, Record
-from ...trials.trial import Trial, ended_without_record
+from ...trials.record import Record
+from ...trials.run_trial import ended_without_record
+from ...trials.status import Status
+from ...trials.trial import Trial
 from ...workers.pool import Event
 from .halves import record_from
 
@@ -15,15 +17,17 @@ def record_of(trial: Trial, event: Event, timeout: float | None) -> Record:
     """The record of a trial from the last event of its process."""
     if event.kind == "done":
         try:
-            return record_from(trial.key, event.value)
+            return record_from(trial, event.value)
         except ValueError as error:
-            return ended_without_record(trial, FAILED, str(error))
+            return ended_without_record(trial, Status.FAILED, str(error))
     if event.kind == "timeout":
-        return ended_without_record(trial, TIMEOUT, f"not done after {timeout:g} s (--timeout)")
+        return ended_without_record(trial, Status.TIMEOUT, f"not done after {timeout:g} s (--timeout)")
     if event.kind == "crashed" and event.value == "SIGKILL":
-        return ended_without_record(trial, OUT_OF_MEMORY, "killed by the system (SIGKILL), most likely for memory")
+        return ended_without_record(
+            trial, Status.OUT_OF_MEMORY, "killed by the system (SIGKILL), most likely for memory"
+        )
     reason = f"crashed: {event.value}" if event.kind == "crashed" else f"{event.value.kind}: {event.value.message}"
-    return ended_without_record(trial, FAILED, reason)
+    return ended_without_record(trial, Status.FAILED, reason)
 
 
 @dataclass
@@ -61,7 +65,7 @@ class Gang:
 
 
 def _is_bad(record: Record) -> bool:
-    return record.status != OK
+    return record.status is not Status.OK
 
 
 def _is_abandoned(record: Record) -> bool:

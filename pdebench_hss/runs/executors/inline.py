@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from ...base.errors import UsageError
 from ...contract.resources import Resources
-from ...trials.trial import run_trial
+from ...trials.run_trial import run_trial
 from . import Executor, TrialEvent, Work
 
 

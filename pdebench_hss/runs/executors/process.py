@@ -64,7 +64,7 @@ class ProcessExecutor(Executor):
         key, size = item.trial.key, self.config.ddp
         place = Path(self._meeting.name, key).as_uri() if size > 1 else ""
         context = replace(item.context, rank=rank, ranks=size, rendezvous=place)
-        return job(f"{key}/{rank}", item.trial.to_dict(), context, item.log if rank == 0 else "")
+        return job(f"{key}/{rank}", item.trial, context, item.log if rank == 0 else "")
 
     def _translate(self, event: Event) -> Iterator[TrialEvent]:
         key, rank = event.job.id.rsplit("/", 1)

@@ -16,8 +16,9 @@ from typing import Any
 from ...base.files import write_text
 from ...contract.registry import Registry
 from ...contract.resources import Resources
-from ...trials.record import FAILED, OK, OUT_OF_MEMORY, Record
-from ...trials.trial import ended_without_record
+from ...trials.record import Record
+from ...trials.run_trial import ended_without_record
+from ...trials.status import Status
 from ...workers.pool import GRACE
 from ..config import RunConfig
 from . import Executor, ExecutorLost, TrialEvent, Work
@@ -129,7 +130,7 @@ class RayExecutor(Executor):
             attempt.fetch = True
             return False
         attempt.gang.end(rank, answer.record)
-        if answer.record.status != OK and answer.log:
+        if answer.record.status is not Status.OK and answer.log:
             write_text(Path(attempt.work.log), answer.log)
         return attempt.gang.record is not None
 
@@ -140,9 +141,11 @@ class RayExecutor(Executor):
             raise error  # no trial can run any more, and none is to blame
         if isinstance(error, errors.OutOfMemoryError):
             reason = f"killed by Ray for memory: {_first_line(error)}"
-            attempt.gang.end(rank, ended_without_record(trial, OUT_OF_MEMORY, reason))
+            attempt.gang.end(rank, ended_without_record(trial, Status.OUT_OF_MEMORY, reason))
         elif isinstance(error, errors.RayTaskError):
-            attempt.gang.end(rank, ended_without_record(trial, FAILED, f"on its node: {_first_line(error.cause)}"))
+            attempt.gang.end(
+                rank, ended_without_record(trial, Status.FAILED, f"on its node: {_first_line(error.cause)}")
+            )
         elif not attempt.gang.failed:  # else it was cancelled because of another rank
             attempt.lost = attempt.lost or f"{type(error).__name__}: {_first_line(error)}"
 
@@ -172,7 +175,7 @@ class RayExecutor(Executor):
 
     def _record_of_loss(self, attempt: Attempt) -> Record:
         reason = f"lost {RETRIES + 1} times with its node or worker, the last time: {attempt.lost}"
-        return ended_without_record(attempt.work.trial, FAILED, reason)
+        return ended_without_record(attempt.work.trial, Status.FAILED, reason)
 
     def _news(self, finished: bool = False) -> Iterator[TrialEvent]:
         """What trials posted since the last look. A courtesy: if the mailbox was lost with its node, there is none."""

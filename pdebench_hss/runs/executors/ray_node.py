@@ -25,8 +25,9 @@ from ...workers.worker import Job
 from .halves import is_progress, job, record_from
 
 if TYPE_CHECKING:
+    from ...trials.context import Context
     from ...trials.record import Record
-    from ...trials.trial import Context
+    from ...trials.trial import Trial
 
 PRELOAD = ("pdebench_hss.trials.warm",)
 LOG_LIMIT = 100_000  # bytes of a failed trial's output that travel to the driver
@@ -49,7 +50,7 @@ class Parcel:
 
     key: str
     attempt: str
-    trial: dict[str, Any]
+    trial: Trial
     context: Context
     data: DataFile
     timeout: float | None = None
@@ -136,12 +137,11 @@ def _close_pools() -> None:
 def _record(parcel: Parcel, event: Event) -> Record:
     if event.kind == "done":
         with contextlib.suppress(ValueError):
-            return record_from(parcel.key, event.value)
+            return record_from(parcel.trial, event.value)
     # Only now: it imports torch, which Ray's worker has no other use for.
-    from ...trials.trial import Trial
     from .endings import record_of
 
-    return record_of(Trial.from_dict(parcel.trial), event, parcel.timeout)
+    return record_of(parcel.trial, event, parcel.timeout)
 
 
 def _tail(log: str) -> str:

@@ -86,7 +86,7 @@ class Sender:
         key = work.trial.key
         if self.config.ddp > 1 and self.config.ray_address:
             self.publish(work.data)  # ranks that met must not find out that one of them has no data
-        return Parcel(key, f"{key}-{number}", work.trial.to_dict(), context, self._file(work.data), self.config.timeout)
+        return Parcel(key, f"{key}-{number}", work.trial, context, self._file(work.data), self.config.timeout)
 
     def _checkpoint(self, place: str) -> str:
         """A place that every node can reach, or none: without ``--storage``, this machine's disk serves a local Ray."""

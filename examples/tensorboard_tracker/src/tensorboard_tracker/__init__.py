@@ -25,13 +25,13 @@ def pdebench_hss_trial_finished(record: Record) -> None:
     from torch.utils.tensorboard import SummaryWriter  # heavy: imported when the first trial ends
 
     trial = record.trial
-    folder = Path(os.environ.get(VARIABLE, "runs")) / trial["task_label"] / f"{trial['model_label']}-{record.key[:8]}"
+    folder = Path(os.environ.get(VARIABLE, "runs")) / trial.task_label / f"{trial.model_label}-{record.key[:8]}"
     shutil.rmtree(folder, ignore_errors=True)
     with SummaryWriter(str(folder)) as writer:
         for step, loss in zip(record.samples.get("curve_steps", ()), record.samples.get("curve_losses", ())):
             writer.add_scalar("train/loss", loss, step)
         writer.add_text("trial", f"{record.status} {record.reason}".strip())
-        settings = {**trial["hparams"], **trial["optimizer"], "seed": trial["seed"], "budget": trial["budget"]}
+        settings = {**trial.hparams, **vars(trial.optimizer), "seed": trial.seed, "budget": str(trial.budget)}
         plain = {
             name: value if isinstance(value, (bool, int, float)) else str(value) for name, value in settings.items()
         }

@@ -1,0 +1,89 @@
+"""The error on training samples that were held out, at a few points of the budget: a learning curve of what counts.
+
+It is the task's own metric in physical units, over whole rollouts where the task has them, like the error on test. A
+copy of the model is asked, so that looking changes nothing of the training: neither what a forward pass leaves behind
+in a model nor the random numbers.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from ..base.devices import DEFAULT_PRECISION
+from ..contract.budget import Spent
+from ..contract.task import TaskInfo
+from .evaluation import Predictor
+from .metrics import mean_of, sample_errors
+from .normalization import Normalizer
+from .trial_device import kept_random_state
+
+POINTS = 10  # evenly along the budget; the last is its end
+
+
+@dataclass
+class HeldOutCurve:
+    """The mean error on the held-out samples after so many steps and seconds of training."""
+
+    steps: list[int] = field(default_factory=list)
+    seconds: list[float] = field(default_factory=list)
+    errors: list[float] = field(default_factory=list)
+    next: int = 1  # point
+
+    def is_due(self, fraction: float) -> bool:
+        return fraction >= self.next / POINTS
+
+    def add(self, spent: Spent, error: float) -> None:
+        self.steps.append(spent.steps)
+        self.seconds.append(spent.seconds)
+        self.errors.append(error)
+        self.next += 1
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """As a record keeps it; nothing if nobody looked."""
+        if not self.steps:
+            return {}
+        return {
+            "val_steps": np.asarray(self.steps),
+            "val_seconds": np.asarray(self.seconds),
+            "val_errors": np.asarray(self.errors),
+        }
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """Samples in physical units, and how a model is asked about them."""
+
+    inputs: np.ndarray
+    outputs: np.ndarray
+    task: TaskInfo
+    normalizer: Normalizer
+    batch: int
+    device: torch.device
+    precision: str = DEFAULT_PRECISION
+
+    def ask(self, model: Any) -> np.ndarray:
+        """Its prediction for the held-out inputs."""
+        return Predictor(model, self.task, self.normalizer, self.batch, self.device, self.precision)(self.inputs)
+
+    def error(self, module: nn.Module) -> float:
+        """The mean of the task's metric for a module in training; infinite where a prediction is not finite."""
+        with kept_random_state(self.device):
+            prediction = self.ask(_copied(module))
+        module.train()  # where it was not a copy that was asked
+        if not np.isfinite(prediction).all():
+            return math.inf
+        return mean_of(sample_errors(prediction, self.outputs, self.task.spec.metric, self.task.mask)["test_err"])
+
+
+def _copied(module: nn.Module) -> nn.Module:
+    try:
+        return copy.deepcopy(module)
+    except (TypeError, RuntimeError):  # what holds a handle or a graph can't be copied
+        return module

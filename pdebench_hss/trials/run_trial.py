@@ -1,0 +1,69 @@
+"""`run_trial`: one cell of the benchmark from data to record.
+
+    fitting:  train, test inputs -> normalise -> build -> fit within the budget -> predict the test set
+    scoring:  predictions, test outputs -> errors in physical units -> record
+
+The same two functions run inline, in processes of their own and on a cluster. They never raise for what a model does:
+the record says what happened.
+"""
+
+from __future__ import annotations
+
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+from ..contract.registry import Registry, load_registry
+from ..training.loop import Emit
+from ..workers import exchange
+from . import fitting, scoring
+from .context import Context
+from .fitting import Fitted, ended_facts, provenance
+from .record import Record
+from .status import Status
+from .trial import Trial
+
+
+def run_trial(
+    trial: Trial, context: Context, registry: Registry | None = None, emit: Emit = lambda **_: None
+) -> Record:
+    """Run one trial, both halves in this process, so a model here can reach the answers and the scorer: for debugging
+    and notebooks. Raises `Interrupted` if asked to stop; everything else is in the record."""
+    fitted = fitting.fit_trial(trial, context, registry, emit)
+    return scoring.score_trial(trial, context, registry or load_registry(context.plugin_files), fitted)
+
+
+def fit_in_process(emit: Emit, trial: Trial, context: Context) -> dict[str, Any]:
+    """The first half, with SIGTERM or SIGHUP as the request to save and stop."""
+    from . import warm
+
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) != signal.SIG_IGN:  # as `nohup` wants it
+            signal.signal(number, lambda *_: fitting.STOP.set())
+    registry = warm.registry(context.plugin_files)
+    return fitting.fit_trial(trial, context, registry, emit, apart=True).to_plain()
+
+
+def score_in_process(emit: Emit, trial: Trial, context: Context, left: str) -> dict[str, Any]:
+    """The second half: ``left`` is the file that the first one left, or what the model made of it."""
+    from . import warm
+
+    try:
+        fitted = Fitted.from_plain(exchange.view(left)["value"])
+    except (exchange.NotPlain, KeyError, TypeError) as error:
+        raise UnreadableResult(f"what the model's process left can't be read: {error}") from None
+    # Of the files given by --plugin only the task's is loaded here, not the model's.
+    name = trial.task_origin.rsplit(" ", 1)[0]
+    registry = warm.registry(tuple(file for file in context.plugin_files if Path(file).name == name))
+    return scoring.score_trial(trial, context, registry, fitted).to_plain()
+
+
+class UnreadableResult(Exception):
+    """A model's process left something that is not a result."""
+
+
+def ended_without_record(trial: Trial, status: Status, reason: str) -> Record:
+    """The record of a trial whose process could not write one."""
+    facts = ended_facts(trial)
+    return Record(trial.key, trial, status, reason, provenance=provenance(trial, time.time(), facts=facts))

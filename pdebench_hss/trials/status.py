@@ -1,0 +1,28 @@
+"""How a trial ended, or that it has not run yet."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+
+class Status(str, Enum):
+    """Equal to its text, so that tables and files hold plain words."""
+
+    OK = "ok"
+    FAILED = "failed"
+    SKIPPED = "skipped"
+    DIVERGED = "diverged"
+    TIMEOUT = "timeout"
+    OUT_OF_MEMORY = "out_of_memory"
+    MISSING = "missing"  # of a planned trial without a record; never stored
+
+    def __str__(self) -> str:
+        return self.value
+
+    @property
+    def is_settled(self) -> bool:
+        """Another run would only repeat it. The other endings may be the machine's fault, and are tried again."""
+        return self in (Status.OK, Status.SKIPPED, Status.DIVERGED)
+
+
+STORED = tuple(status for status in Status if status is not Status.MISSING)
