@@ -7,7 +7,24 @@ from typing import Annotated
 import typer
 
 from ..base.version import __version__
-from . import bench, board, check, cite, compare, data, doctor, listing, new, params, plot, report, run, show, study
+from . import (
+    bench,
+    board,
+    check,
+    cite,
+    compare,
+    data,
+    doctor,
+    listing,
+    new,
+    params,
+    plot,
+    report,
+    run,
+    show,
+    study,
+    tune,
+)
 
 app = typer.Typer(
     name="pdebench-hss",
@@ -38,6 +55,7 @@ def root(
 
 
 app.command("run")(run.run)
+app.command("tune")(tune.tune)
 app.command("study")(study.study)
 app.add_typer(listing.app, name="list")
 app.command("show")(show.show)

@@ -166,6 +166,12 @@ def ask(model: Registered[ModelSpec], task: TaskSpec, question: Any) -> Any:
         ) from error
 
 
+def plan_of(trials: Iterable[tuple[Trial, Dataset]], store: Store, config: RunConfig) -> Plan:
+    """A plan of trials that somebody else made."""
+    cells = [_cell(trial, dataset, None, store, config.force) for trial, dataset in trials]
+    return Plan(cells, config.n_jobs, _history(store))
+
+
 def _cell(trial: Trial, dataset: Dataset, unsupported: str | None, store: Store, force: bool) -> Cell:
     if reason := store.newer(trial.key):
         return Cell(trial, dataset, KEEP, reason, missing(trial.key, trial, reason))

@@ -157,13 +157,17 @@ class Run:
         except KeyboardInterrupt:
             for event in executor.stop():
                 self._finish(event.trial, event.value, done)
-            write_board(self.store)
+            self.write_tables()
             raise RunInterrupted(f"stopped. {kept(todo, done)}") from None
         except ExecutorLost as error:
-            write_board(self.store)
+            self.write_tables()
             raise ExecutorLost(f"{error}. {kept(todo, done)}") from error
-        board, paths = write_board(self.store)
+        board, paths = self.write_tables()
         return Outcome(plan, [done[cell.trial.key] for cell in plan.cells], board, paths, self.attempts)
+
+    def write_tables(self) -> tuple[pd.DataFrame, list[Path]]:
+        """The leaderboard, and the files that were written."""
+        return write_board(self.store)
 
     def _check_data(self, plan: Plan) -> None:
         """A data cache that can't be written is found before anything is: it would be the failure of every trial."""
