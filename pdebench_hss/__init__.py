@@ -15,8 +15,12 @@ from .contract.task import Recipe, Scale, TaskInfo, TaskSpec
 
 if TYPE_CHECKING:
     from .api import compare, leaderboard, load_task, run
+    from .training.allowance import Allowance
+    from .training.objective import Batch
 
 __all__ = [
+    "Allowance",
+    "Batch",
     "Integer",
     "ModelSpec",
     "OneOf",
@@ -36,6 +40,14 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
+    if name == "Batch":
+        from .training.objective import Batch
+
+        return Batch
+    if name == "Allowance":
+        from .training.allowance import Allowance
+
+        return Allowance
     if name in ("compare", "leaderboard", "load_task", "run"):
         from . import api
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,6 @@ from .boards.comparison import ComparisonWarning
 from .boards.comparison import compare as compare_boards
 from .boards.reading import read_board
 from .contract.registry import load_registry
-from .contract.selection import check_options
 from .data import cache
 from .runs.config import make_config
 from .runs.runner import Run
@@ -63,5 +63,5 @@ def load_task(name: str, scale: str = "small", seed: int = 0, jobs: int = 1, **p
     registry = load_registry()
     choice = registry.choose_tasks(name)[0]
     task = registry.task(choice.name)
-    chosen = check_options({**choice.options, **params}, task.spec.params, f"task {task.spec.name!r}")
-    return cache.obtain(cache.Dataset(task, scale, chosen, seed), jobs=jobs)
+    spec, chosen = task.spec.with_options({**choice.options, **params})
+    return cache.obtain(cache.Dataset(replace(task, spec=spec), scale, chosen, seed), jobs=jobs)

@@ -53,8 +53,8 @@ def bench_models(request: Request) -> Result:
     rows: list[dict[str, Any]] = []
     for task_choice in request.registry.choose_tasks(request.tasks or TASKS):
         spec = request.registry.task(task_choice.name).spec
-        task = spec.info(request.scale, check_options(task_choice.options, spec.params, f"task {spec.name!r}"))
-        rows += bench_task(request, task)
+        spec, params = spec.with_options(task_choice.options)
+        rows += bench_task(request, spec.info(request.scale, params))
     from ..plots.bars import draw_timings
 
     titles = {name: found.spec.title for name, found in request.registry.models.items()}

@@ -25,6 +25,7 @@ from ..base.plain_text import code, markdown
 from ..training.metrics import mean_of
 from ..trials.record import Record
 from ..trials.status import Status
+from ..trials.trial import Trial
 from .intervals import Errors, error_interval
 
 # Columns as in the documentation; what a reader needs to tell rows apart comes first.
@@ -43,13 +44,17 @@ RESULTS_COLUMNS = [
     *("peak_memory_mb", "flops_step", "status", "reason", "data_hash", "hardware", "params_target", "data_id"),
     *("device", "training_free", "fit_flops", "data_seconds"),
 ]
+# Only where a row has something to say there, so that tables of boards that don't use them stay as they are.
+OPTIONAL = ("training", "val_err")
 ROUNDING = 1e-12  # of the field's size: what is left of a difference after some 10^4 roundings in double precision
 GROUP = ["task", "scale", "budget", "n_train", "params_target", "data_id", "device"]
 
 
 def results(records: Iterable[Record]) -> pd.DataFrame:
     """One row per trial."""
-    return pd.DataFrame([_row(record) for record in records], columns=RESULTS_COLUMNS)
+    rows = [_row(record) for record in records]
+    used = [name for name in OPTIONAL if any(row[name] not in ("", None) for row in rows)]
+    return pd.DataFrame(rows, columns=[*RESULTS_COLUMNS, *used])
 
 
 def _row(record: Record) -> dict[str, Any]:
@@ -77,12 +82,21 @@ def _row(record: Record) -> dict[str, Any]:
         "data_hash": record.data.get("sha256"),
         "hardware": record.provenance.get("hardware", {}).get("id"),
         "params_target": trial.params_target,
-        "data_id": trial.data_id[:12],
+        "data_id": trial.data_id[:12] + (f"+val{trial.val}" if trial.val else ""),
         "device": label(trial.device, trial.precision),
         "training_free": trial.training_free,
         "fit_flops": record.spent.get("flops"),
         "data_seconds": _data_seconds(record),
+        "training": _training(trial),
+        "val_err": record.metrics.get("val_err"),
     }
+
+
+def _training(trial: Trial) -> str:
+    own = [trial.training] if trial.training else []
+    if trial.unroll > 1:
+        own.append(f"unrolled over {trial.unroll} steps{', detached' if trial.detach else ''}")
+    return ", ".join(own)
 
 
 def solver_levels(records: Iterable[Record]) -> pd.DataFrame:
@@ -107,13 +121,23 @@ def _data_seconds(record: Record) -> float | None:
 
 def leaderboard(results: pd.DataFrame, samples: Mapping[str, np.ndarray] | None = None) -> pd.DataFrame:
     """One row per task and model, best first. ``samples``: the errors of each test sample, by the key of a trial."""
+    results = results[~_without_test(results)]
+    used = [name for name in OPTIONAL if name in results]
     rows = [
         _summary(dict(zip([*GROUP, "model"], names)), trials, samples or {})
         for names, trials in results.groupby([*GROUP, "model"], sort=False, dropna=False)
     ]
-    board = pd.DataFrame(rows, columns=[*LEADERBOARD_COLUMNS, "field_size"])
+    columns = [*LEADERBOARD_COLUMNS, *used]
+    board = pd.DataFrame(rows, columns=[*columns, "field_size"])
     parts = [_rank(group) for _, group in board.groupby(GROUP, sort=False, dropna=False)]
-    return pd.concat(parts or [board], ignore_index=True)[LEADERBOARD_COLUMNS]
+    return pd.concat(parts or [board], ignore_index=True)[columns]
+
+
+def _without_test(results: pd.DataFrame) -> pd.Series:
+    """Trials that ended well and were judged by held-out samples alone: a leaderboard is about test."""
+    if "val_err" not in results:
+        return pd.Series(False, index=results.index)
+    return (results["status"] == Status.OK) & results["test_err"].isna() & results["val_err"].notna()
 
 
 def seed_errors(trials: pd.DataFrame, samples: Mapping[str, np.ndarray]) -> Errors:
@@ -143,6 +167,8 @@ def _summary(names: dict[str, Any], trials: pd.DataFrame, samples: Mapping[str, 
         "peak_memory_mb": shown["peak_memory_mb"].max(),
         **_ending(bad),
         "training_free": bool(trials["training_free"].any()),
+        "training": first.get("training", ""),
+        "val_err": shown["val_err"].mean() if "val_err" in shown else np.nan,
         "field_size": (good["test_err"] / good["relative_l2"].where(good["relative_l2"] > 0)).median(),
     }
 
@@ -222,12 +248,17 @@ def title(row: pd.Series) -> str:
 
 
 def group_line(row: pd.Series) -> str:
-    parts = [f"scale {row['scale']}", str(row["budget"]), f"{row['n_train']} training samples", str(row["metric"])]
+    parts = [f"scale {row['scale']}", str(row["budget"]), _training_samples(row), str(row["metric"])]
     if pd.notna(row["params_target"]):
         parts.append(f"sizes matched to {human_count(row['params_target'])} parameters")
     if row["device"] != "cpu":
         parts.append(str(row["device"]))
     return " · ".join(parts)
+
+
+def _training_samples(row: pd.Series) -> str:
+    _, _, held_out = str(row["data_id"]).partition("+val")
+    return f"{row['n_train']} training samples" + (f" and {held_out} held out" if held_out else "")
 
 
 def display_row(row: pd.Series) -> list[str]:
@@ -248,8 +279,14 @@ def display_row(row: pd.Series) -> list[str]:
         f"{row['fit_seconds']:.1f} s" if pd.notna(row["fit_seconds"]) else "–",
         f"{row['predict_ms']:.2g} ms" if pd.notna(row["predict_ms"]) else "–",
         format_skill(row["skill"]),
-        "" if row["status"] == Status.OK else _status_text(row),
+        own_training(row) if row["status"] == Status.OK else _status_text(row),
     ]
+
+
+def own_training(row: pd.Series) -> str:
+    """What a model does its own way where the core would do it for all: own loss, own optimiser, trains itself."""
+    own = row.get("training", "")
+    return own if isinstance(own, str) else ""
 
 
 def _status_text(row: pd.Series) -> str:

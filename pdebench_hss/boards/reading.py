@@ -22,7 +22,7 @@ from ..base.errors import UsageError
 from ..base.plain_text import csv_text
 from ..trials.status import Status
 from ..trials.store import Store
-from .frames import GROUP, LEADERBOARD_COLUMNS, RESULTS_COLUMNS, leaderboard
+from .frames import GROUP, LEADERBOARD_COLUMNS, OPTIONAL, RESULTS_COLUMNS, leaderboard
 from .writing import read_records, sorted_results
 
 # Without these a row can't be placed or judged; the others may be missing and are then not known.
@@ -32,9 +32,9 @@ NEEDED = {
     "leaderboard": [*COMMON, "test_err_mean", "test_err_std", "n_seeds"],
 }
 TEXT = {"key", "task", "equation", "model", "scale", "budget", "metric", "status", "reason", "data_hash", "hardware"}
-TEXT |= {"data_id", "device"}
+TEXT |= {"data_id", "device", "training"}
 WHOLE = ("seed", "n_train", "n_seeds")
-NUMBERS = {*RESULTS_COLUMNS, *LEADERBOARD_COLUMNS} - TEXT - {"training_free"}
+NUMBERS = {*RESULTS_COLUMNS, *LEADERBOARD_COLUMNS, *OPTIONAL} - TEXT - {"training_free"}
 
 
 @dataclass(frozen=True)

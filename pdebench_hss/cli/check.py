@@ -11,7 +11,7 @@ import typer
 
 from ..contract.registry import load_registry
 from ..contract.selection import choose_any
-from .output import Format, FormatOption, PluginOption, StrictOption, print_rows, warn_broken
+from .output import Format, FormatOption, PluginOption, StrictOption, print_rows, warn, warn_broken
 
 
 def check(
@@ -39,7 +39,10 @@ def check(
     for model in models:
         from ..testing.models import cases
 
-        rows += _check(model, model, cases(model, registry, tasks), quiet)
+        found = cases(model, registry, tasks)
+        for line in found[0].misnamed():
+            warn(f"model {model!r}: {line}")
+        rows += _check(model, model, found, quiet)
     if form is not Format.table:
         print_rows(rows, ["model", "task", "promise", "status", "message"], form)
     broken = [row for row in rows if row["status"] != "ok"]

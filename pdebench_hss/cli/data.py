@@ -12,7 +12,6 @@ import typer
 
 from ..base.errors import UsageError
 from ..contract.registry import load_registry
-from ..contract.selection import check_options
 from .output import Format, FormatOption, PluginOption, print_rows, warn_broken
 
 app = typer.Typer(help="Make, check, list and remove cached datasets.", no_args_is_help=True, rich_markup_mode=None)
@@ -38,7 +37,7 @@ def _datasets(tasks: str, scale: str, seed: int, plugins: list[str] | None, data
         spec = task.spec
         if scale not in spec.scales:
             raise UsageError(f"task {spec.name!r} has no scale {scale!r}; it has {', '.join(spec.scales)}")
-        params = check_options(choice.options, spec.params, f"task {spec.name!r}")
+        _, params = spec.with_options(choice.options)  # data are the same, however many frames of them a model sees
         dataset = cache.Dataset(task, scale, params, seed, source)
         found.setdefault(dataset.id, dataset)
     return list(found.values())

@@ -47,7 +47,11 @@ def print_rows(rows: Sequence[dict[str, Any]], columns: Sequence[str], form: For
 
 
 def warn_broken(registry: Any) -> None:
+    for broken in registry.broken:
+        warn(str(broken))
+
+
+def warn(message: str) -> None:
     from ..base.plain_text import visible
 
-    for broken in registry.broken:
-        print(f"warning: {visible(broken)}", file=sys.stderr)
+    print(f"warning: {visible(message)}", file=sys.stderr)

@@ -44,7 +44,8 @@ def _row(registry: Any, task_choice: Choice, model_choice: Choice, scale: str) -
     task, model = registry.task(task_choice.name).spec, registry.model(model_choice.name).spec
     if scale not in task.scales:
         return []
-    info = task.info(scale, check_options(task_choice.options, task.params, f"task {task.name!r}"))
+    task, params = task.with_options(task_choice.options)
+    info = task.info(scale, params)
     if model.unsupported(info):
         return []
     hparams = model.hparams_for(info)

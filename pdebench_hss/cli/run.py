@@ -36,6 +36,10 @@ def run(
         str | None, typer.Option(help="Resize every model to about this many parameters, e.g. 300k.")
     ] = None,
     train_size: Annotated[int | None, typer.Option(help="Use only the first N training samples.")] = None,
+    val: Annotated[
+        str | None,
+        typer.Option(help="Hold out 10% (or a number) of the training samples and record the error on them."),
+    ] = None,
     executor: ExecutorOption = None,
     jobs: JobsOption = None,
     timeout: TimeoutOption = None,
@@ -73,6 +77,7 @@ def run(
         "budget": budget,
         "match_params": match_params,
         "train_size": train_size,
+        "val": val,
         "executor": executor,
         "jobs": jobs,
         "timeout": timeout,

@@ -15,6 +15,7 @@ from ..contract.registry import Registered, Registry, load_registry
 from ..contract.search import Space
 from ..contract.study import Study
 from ..contract.task import SCALES, TaskInfo, TaskSpec
+from ..contract.traits import kind_of, outline
 from .output import Format, FormatOption, PluginOption, StrictOption, print_rows, warn_broken
 
 Facts = list[tuple[str, Any]]
@@ -91,7 +92,7 @@ def _model_facts(found: Registered[ModelSpec], registry: Registry) -> Facts:
         ("model", spec.name),
         ("title", spec.title),
         ("description", spec.description),
-        ("kind", "training-free" if spec.training_free else "trained by the core"),
+        ("kind", "training-free" if spec.training_free else _kind(spec)),
         ("size knob", spec.size_knob),
         ("version", spec.version),
         *_source(found, spec.name, spec.citation),
@@ -110,6 +111,12 @@ def _model_facts(found: Registered[ModelSpec], registry: Registry) -> Facts:
     return facts
 
 
+def _kind(spec: ModelSpec) -> str:
+    """Who trains it, and what it brings along for that: read off its source where that is enough, without torch."""
+    found = outline(spec.build) or spec.model_class()
+    return kind_of(found) if found is not None else "trained by the core, or by itself: its build is a function"
+
+
 def _task_facts(found: Registered[TaskSpec], registry: Registry) -> Facts:
     spec = found.spec
     facts: Facts = [
@@ -118,6 +125,7 @@ def _task_facts(found: Registered[TaskSpec], registry: Registry) -> Facts:
         ("equation", spec.equation),
         ("description", spec.description),
         ("kind", "rollout (a model learns the residual of one step)" if spec.rollout else "steady"),
+        ("history", f"{spec.history} frames" if spec.history > 1 else None),
         ("linear", "yes" if spec.linear else "no"),
         ("domain", " x ".join(f"[{low:g}, {high:g}]" for low, high in spec.domain)),
         ("boundary", spec.boundary),
@@ -135,7 +143,8 @@ def _task_facts(found: Registered[TaskSpec], registry: Registry) -> Facts:
         steps = f", {size.steps} steps" if spec.rollout else ""
         facts.append((f"at {name}", f"{'x'.join(map(str, size.grid))}{steps}, {size.train} train / {size.test} test"))
         rates = f"lr {recipe.lr:g} to {recipe.lr_min:g}, weight decay {recipe.weight_decay:g}"
-        facts.append((f"recipe at {name}", f"{recipe.budget}, batch {recipe.batch}, {rates}"))
+        window = f", unrolled over {recipe.unroll} steps" if recipe.unroll > 1 else ""
+        facts.append((f"recipe at {name}", f"{recipe.budget}, batch {recipe.batch}, {rates}{window}"))
     info = spec.info(next(iter(spec.scales)))
     reasons = {name: model.spec.unsupported(info) for name, model in sorted(registry.models.items())}
     facts.append(("models", ", ".join(name for name, reason in reasons.items() if reason is None)))

@@ -27,7 +27,8 @@ from .search import Range, Space, check_space
 from .task import NAME, TaskInfo
 
 RATES = ("lr", "lr_min", "weight_decay")
-RECIPE_KEYS = (*RATES, "unroll", "detach")
+WINDOW = ("unroll", "detach")  # of rollout tasks
+RECIPE_KEYS = (*RATES, *WINDOW)
 
 
 @dataclass(frozen=True, eq=False)

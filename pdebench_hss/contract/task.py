@@ -22,10 +22,12 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from ..base.errors import UsageError
 from ..base.hashing import digest
 from ..base.references import call_target, check_reference
 from .budget import Budget
 from .optimizer import Optimizer
+from .selection import check_options
 
 if TYPE_CHECKING:
     import numpy as np
@@ -185,6 +187,8 @@ class TaskSpec:
             raise ValueError(f"{who}: dim, in_channels and out_channels must be at least 1")
         if self.rollout and self.in_channels != self.out_channels:
             raise ValueError(f"{who}: a rollout task feeds its output back, so channels must agree")
+        if self.history < 1 or (self.history > 1 and not self.rollout):
+            raise ValueError(f"{who}: history={self.history}: at least 1, and more for rollout tasks only")
         if len(self.domain) != self.dim:
             raise ValueError(f"{who}: domain has {len(self.domain)} axes, dim is {self.dim}")
         if not self.scales:
@@ -198,16 +202,28 @@ class TaskSpec:
                 raise ValueError(f"{who}: scale {name}: train and test must be multiples of cases={self.cases}")
             if not self.rollout and scale.steps != 1:
                 raise ValueError(f"{who}: scale {name}: steps belong to rollout tasks")
-            check_history(self, scale, who)
-            check_unroll(scale.recipe.unroll, self, scale, f"{who}: scale {name}")
 
     def digest(self) -> str:
         """A hash of what, besides the data, can change a result: how fields are scaled, padded and scored."""
         later = {"history": self.history} if self.history > 1 else {}  # came later: tasks without it keep their hash
         return digest({**{name: describe(getattr(self, name)) for name in DECISIVE}, **later})[:12]
 
+    def with_options(self, options: Mapping[str, Any]) -> tuple[TaskSpec, dict[str, Any]]:
+        """This task with what was set in brackets: with that history, and the parameters of its data that were set."""
+        known = {"history": self.history, **self.params} if self.rollout else self.params
+        chosen = check_options(options, known, f"task {self.name!r}")
+        history = self.history if "history" in self.params else chosen.pop("history", self.history)
+        if history < 1:
+            raise UsageError(f"task {self.name!r}: history must be at least 1, not {history}")
+        return (self if history == self.history else dataclasses.replace(self, history=history)), chosen
+
     def info(self, scale: str, params: Mapping[str, Any] = EMPTY) -> TaskInfo:
         """What a model is told when it is built for this task at this scale."""
+        if self.history > (longest := self.scales[scale].steps):
+            raise UsageError(
+                f"task {self.name!r}: history={self.history}, but a trajectory at scale {scale} has {longest + 1} "
+                f"frames, and one is left to predict: at most history={longest}"
+            )
         return TaskInfo(spec=self, scale=scale, params={**self.params, **params})
 
 
@@ -314,23 +330,15 @@ class TaskInfo:
         return call_target(self.spec.coarse)(start, level, self.size, **self.params)
 
 
-def check_history(spec: TaskSpec, scale: Scale, who: str) -> None:
-    if spec.history < 1 or (spec.history > 1 and not spec.rollout):
-        needed = "it must be at least 1" if spec.history < 1 else "it belongs to rollout tasks"
-        raise ValueError(f"{who}: history={spec.history}: {needed}")
-    if spec.history > scale.steps:
-        raise ValueError(
-            f"{who}: history={spec.history}, but trajectories have {scale.steps + 1} frames: the most is {scale.steps}"
-        )
-
-
-def check_unroll(unroll: int, spec: TaskSpec, scale: Scale, who: str) -> None:
-    if unroll < 1 or (unroll > 1 and not spec.rollout):
-        needed = "it must be at least 1" if unroll < 1 else "it belongs to rollout tasks"
-        raise ValueError(f"{who}: unroll={unroll}: {needed}")
-    if unroll > scale.steps - spec.history + 1:
-        left = scale.steps - spec.history + 1
-        raise ValueError(f"{who}: unroll={unroll}, but a model has {left} steps of a trajectory to learn from")
+def check_unroll(unroll: int, task: TaskInfo, who: str) -> None:
+    """Whether windows of so many steps fit in a task's trajectories."""
+    if unroll < 1:
+        raise UsageError(f"{who}: unroll must be at least 1, not {unroll}")
+    if unroll > 1 and not task.rollout:
+        raise UsageError(f"{who}: unroll={unroll} is for rollout tasks, and {task.name!r} is steady")
+    if unroll > task.size.steps:
+        seen = f" after the {task.history} frames that a model sees" if task.history > 1 else ""
+        raise UsageError(f"{who}: unroll={unroll}, but a trajectory of {task.name!r} has {task.size.steps} steps{seen}")
 
 
 def describe(value: Any) -> Any:

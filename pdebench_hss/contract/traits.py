@@ -13,8 +13,11 @@ name that other frameworks use for one of these is not taken for it, and not pas
 
 from __future__ import annotations
 
+import ast
+import importlib.util
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 OWN_LOSS, OWN_OPTIMISER, TRAINS_ITSELF = "own loss", "own optimiser", "trains itself"
@@ -91,6 +94,52 @@ def kind_of(model: type) -> str:
         return CLOSED_FORM
     own = training_of(model)
     return own if own == TRAINS_ITSELF else f"{BY_THE_CORE}{f', {own}' if own else ''}"
+
+
+def outline(build: Any) -> type | None:
+    """The class that ``"package.module:Class"`` names with its methods and nothing in them, read off its source.
+
+    Looking around must not import torch. None where the source does not tell: a class that inherits from another
+    module than torch's, or a function.
+    """
+    if not isinstance(build, str):
+        return build if isinstance(build, type) else None
+    module, _, name = build.partition(":")
+    try:
+        found = importlib.util.find_spec(module)
+        source = Path(found.origin).read_text(encoding="utf-8") if found and found.origin else ""
+        classes = {node.name: node for node in ast.parse(source).body if isinstance(node, ast.ClassDef)}
+        return _outlined(name, classes)
+    except (ImportError, OSError, SyntaxError, ValueError):
+        return None
+
+
+def _outlined(name: str, classes: Mapping[str, ast.ClassDef]) -> type | None:
+    if name in ("nn.Module", "torch.nn.Module", "Module", "object"):
+        return object
+    if name not in classes:
+        return None
+    bases = [_outlined(ast.unparse(base), classes) for base in classes[name].bases]
+    if None in bases:
+        return None
+    methods = {node.name: _stub(node) for node in classes[name].body if isinstance(node, ast.FunctionDef)}
+    return type(name, tuple(base for base in bases if base not in (None, object)), methods)
+
+
+def _stub(node: ast.FunctionDef) -> Callable[..., Any]:
+    """A function with these arguments that does nothing."""
+    arguments = [argument.arg for argument in (*node.args.posonlyargs, *node.args.args)]
+    kind, empty = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.empty
+    first_default = len(arguments) - len(node.args.defaults)
+    parameters = [
+        inspect.Parameter(argument, kind, default=empty if number < first_default else None)
+        for number, argument in enumerate(arguments)
+    ]
+
+    def stub(*_: Any, **__: Any) -> None: ...
+
+    stub.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    return stub
 
 
 def misnamed(model: Any) -> Iterator[str]:

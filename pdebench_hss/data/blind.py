@@ -18,33 +18,56 @@ import numpy as np
 
 from ..base.errors import DataError
 from ..contract.task import TaskInfo
-from .cache import Dataset, Split, read_inputs, read_split, verify
+from .cache import Dataset, Split, peek, read_inputs, read_split, verify
 
 
 @dataclass(frozen=True)
 class BlindData:
-    """A task's samples in physical units, without the answers to the test."""
+    """A task's samples in physical units, without the answers to the test.
+
+    ``held_out`` are samples of train that are not trained on; ``test_inputs`` is None where test is not asked for.
+    """
 
     task: TaskInfo
     train: Split
-    test_inputs: np.ndarray
+    test_inputs: np.ndarray | None
     sha256: str
     seconds_per_sample: float | None = None
+    held_out: Split | None = None
 
 
-def load(dataset: Dataset, n_train: int | None = None, path: Path | None = None, *, apart: bool) -> BlindData:
-    """The first ``n_train`` samples of train, and the test inputs. ``apart`` is for processes that may be forked; in
-    others, where a model shares the process with everything else anyway, a view is formed here."""
+def load(
+    dataset: Dataset,
+    n_train: int | None = None,
+    path: Path | None = None,
+    *,
+    apart: bool,
+    held_out: np.ndarray | None = None,
+    test: bool = True,
+) -> BlindData:
+    """The first ``n_train`` samples of train, those ``held_out`` (a mask) put aside, and the test inputs.
+
+    ``apart`` is for processes that may be forked; in others, where a model shares the process with everything else
+    anyway, a view is formed here. Without ``test`` nothing of the test split is read, not even to verify the file.
+    """
     path = path or dataset.path
-    header = verify(path)
+    header = verify(path) if test else peek(path)
     task = dataset.spec.info(dataset.scale, dataset.params)
+    inputs = _test_inputs(dataset, path, apart) if test else None
+    train, held = read_split(dataset, path, "train", n_train), None
+    if held_out is not None:
+        held, train = (Split(train.inputs[mask], train.outputs[mask]) for mask in (held_out, ~held_out))
+    return BlindData(task, train, inputs, header.sha256, header.seconds_per_sample, held)
+
+
+def _test_inputs(dataset: Dataset, path: Path, apart: bool) -> np.ndarray:
     if dataset.spec.view is None and dataset.spec.history == 1:
-        inputs = read_inputs(dataset, path, "test")
-    else:
-        form = lambda: np.ascontiguousarray(read_split(dataset, path, "test").inputs)  # noqa: E731
-        inputs = _in_a_fork(form) if apart else form()
-    train = read_split(dataset, path, "train", n_train)
-    return BlindData(task, train, inputs, header.sha256, header.seconds_per_sample)
+        return read_inputs(dataset, path, "test")
+
+    def form() -> np.ndarray:
+        return np.ascontiguousarray(read_split(dataset, path, "test").inputs)
+
+    return _in_a_fork(form) if apart else form()
 
 
 def _in_a_fork(form: Callable[[], np.ndarray]) -> np.ndarray:

@@ -23,6 +23,7 @@ from ..contract.budget import Budget, parse_budget, parse_count
 from ..contract.resources import parse_resources
 from ..contract.selection import split
 from ..contract.task import SCALES
+from ..data.holdout import parse_share
 
 TEXTS = ("scale", "budget", "executor", "device", "precision", "out", "data_dir", "ray_address", "storage", "resources")
 # Where a run keeps things and what it runs on does not change what it asks for.
@@ -57,6 +58,7 @@ _TYPES: dict[str, tuple[Callable[[Any], bool], str]] = {
     **dict.fromkeys(("force", "strict_plugins", "cuda_graphs"), (_is_choice, "true or false")),
     "timeout": (_is_number, "a number of seconds"),
     "match_params": (lambda value: _is_text(value) or _is_number(value), "a count such as 300k"),
+    "val": (lambda value: _is_text(value) or _is_whole(value), "a share (10%) or a number of training samples"),
     "seeds": (
         lambda value: _is_text(value) or all(map(_is_whole, value if isinstance(value, (list, tuple)) else [value])),
         "a count (3) or a list of whole numbers (0,7)",
@@ -73,6 +75,7 @@ class RunConfig:
     budget: str | None = None
     match_params: str | int | None = None
     train_size: int | None = None
+    val: str | int | None = None
     executor: str = "process"
     jobs: int | None = None
     timeout: float | None = None
@@ -107,6 +110,8 @@ class RunConfig:
             value = getattr(self, name)
             if value is not None and not (isinstance(value, (int, float)) and value > 0):
                 raise UsageError(f"--{name.replace('_', '-')} must be positive, not {value!r}")
+        if self.val is not None:
+            parse_share(self.val)
         _ = self.seed_list, self.parsed_budget, self.params_target  # refuse bad ones before anything starts
         parse_resources(self.resources or "")
         if self.ray_address is not None and self.executor != "ray":

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..contract.registry import Registry
-from .plan import Cell, Plan, expected_seconds
+from .plan import Cell, Plan, expected_seconds, pairs
 
 STEP = 8e-3  # seconds of a training step that computes nothing
 RATE = 12e9  # FLOPs per second of large steps
@@ -52,7 +52,7 @@ def _from_flops(cell: Cell, registry: Registry, counted: dict[Any, float]) -> fl
         return TRIAL
     if budget.kind == "seconds":
         return budget.amount + TRIAL
-    steps = budget.steps(trial.n_train * cell.dataset.size.steps, batch, flops) or 0
+    steps = budget.steps(pairs(cell), batch, flops) or 0
     return steps * (STEP + flops / RATE) + TRIAL
 
 

@@ -9,12 +9,14 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ..base.errors import PdebenchError, PluginError, UsageError
-from ..contract.model import RATES, ModelSpec
+from ..contract import traits
+from ..contract.model import RATES, WINDOW, ModelSpec
 from ..contract.optimizer import Optimizer
 from ..contract.registry import Registered, Registry
 from ..contract.selection import Choice, check_options
-from ..contract.task import TaskInfo, TaskSpec
+from ..contract.task import TaskInfo, TaskSpec, check_unroll
 from ..data.cache import Dataset, find_source
+from ..data.holdout import held_out_count
 from ..data.sources import HashProgress, Source
 from ..training import counting
 from ..trials.record import Record, missing
@@ -89,25 +91,29 @@ def _trials(
 ) -> Iterable[tuple[Trial, Dataset, str | None]]:
     """The trials of one model on one task, one per seed."""
     model, task = registry.model(model_choice.name), registry.task(task_choice.name)
-    spec = task.spec
+    spec, chosen = task.spec.with_options(task_choice.options)
     if config.scale not in spec.scales:
         raise UsageError(f"task {spec.name!r} has no scale {config.scale!r}; it has {', '.join(spec.scales)}")
-    chosen = check_options(task_choice.options, spec.params, f"task {spec.name!r}")
     params = {**spec.params, **chosen}
     info = spec.info(config.scale, params)
     n_train = config.train_size or info.size.train
     if n_train > info.size.train:
         limit = f"scale {config.scale} of task {spec.name!r} has {info.size.train}"
         raise UsageError(f"--train-size {n_train}: {limit}")
-    dataset = Dataset(task, config.scale, params, config.data_seed, source)
+    val = held_out_count(config.val, n_train, spec.cases, spec.name) if config.val is not None else 0
+    dataset = Dataset(replace(task, spec=spec), config.scale, params, config.data_seed, source)
     unsupported = ask(model, spec, lambda: model.spec.unsupported(info))
-    hparams, optimizer = _settings(model, spec, info, model_choice, bool(unsupported))
+    hparams, optimizer, window = _settings(model, spec, info, model_choice, bool(unsupported))
     if config.params_target and not unsupported:
         from ..training.parameters import match_parameters
 
         target = config.params_target
         hparams = ask(model, spec, lambda: match_parameters(model.spec, info, hparams, target))
     budget = config.parsed_budget or info.size.recipe.budget
+    changed = {key: value for key, value in chosen.items() if value != spec.params[key]}
+    if spec.history != task.spec.history:
+        changed["history"] = spec.history
+    training = "" if unsupported else _training(model, info, hparams)
     for seed in seeds:
         trial = Trial(
             model=model.spec.name,
@@ -117,14 +123,14 @@ def _trials(
             hparams=hparams,
             optimizer=optimizer,
             task=spec.name,
-            task_label=Choice(spec.name, {k: v for k, v in chosen.items() if v != spec.params[k]}).label,
+            task_label=Choice(spec.name, changed).label,
             task_params=params,
             task_origin=str(task.origin),
             data_id=dataset.id,
             data_seed=config.data_seed,
             scale=config.scale,
             budget=budget,
-            n_train=n_train,
+            n_train=n_train - val,
             seed=seed,
             device=device,
             precision=config.precision,
@@ -134,23 +140,43 @@ def _trials(
             metric=spec.metric,
             training_free=model.spec.training_free,
             flops_rule=counting.RULE if budget.kind == "flops" else 0,
+            training=training,
+            history=spec.history,
+            val=val,
+            **window,
         )
         yield trial, dataset, unsupported
 
 
 def _settings(
     model: Registered[ModelSpec], task: TaskSpec, info: TaskInfo, choice: Choice, unsupported: bool
-) -> tuple[dict[str, Any], Optimizer]:
-    """Hyper-parameters and optimiser of a model on a task, with what was set in brackets."""
-    optimizer = info.size.recipe.optimizer
+) -> tuple[dict[str, Any], Optimizer, dict[str, Any]]:
+    """Hyper-parameters, optimiser and window (unroll, detach) of a model on a task, with what was set in brackets."""
+    recipe = info.size.recipe
     if unsupported:
-        return {}, optimizer
+        return {}, recipe.optimizer, {}
     hparams = ask(model, task, lambda: model.spec.hparams_for(info))
-    optimizer = replace(optimizer, **ask(model, task, lambda: model.spec.recipe_for(info)))
-    defaults = {**{key: float(getattr(optimizer, key)) for key in RATES}, **hparams}
-    chosen = check_options(choice.options, defaults, f"model {model.spec.name!r}")
-    rates = {key: value for key, value in chosen.items() if key not in hparams}
-    return hparams | {key: value for key, value in chosen.items() if key in hparams}, replace(optimizer, **rates)
+    own = ask(model, task, lambda: model.spec.recipe_for(info))
+    settings = {key: own.get(key, getattr(recipe, key)) for key in (*RATES, *WINDOW)}
+    known = {**settings, **{key: float(settings[key]) for key in RATES}, **hparams}
+    chosen = check_options(choice.options, known, f"model {model.spec.name!r}")
+    hparams |= {key: value for key, value in chosen.items() if key in hparams}
+    settings |= {key: value for key, value in chosen.items() if key not in hparams}
+    check_unroll(settings["unroll"], info, f"model {model.spec.name!r}")
+    window = {key: settings[key] for key in WINDOW} if settings["unroll"] > 1 else {}  # else there is none
+    return hparams, replace(recipe.optimizer, **{key: settings[key] for key in RATES}), window
+
+
+def _training(model: Registered[ModelSpec], info: TaskInfo, hparams: Mapping[str, Any]) -> str:
+    """What is the model's own of its training. A function that builds it is called, on no device, to see what comes."""
+    if model.spec.training_free:
+        return ""
+    kind = model.spec.model_class()
+    if kind is None:
+        from ..training.parameters import kind_on_meta
+
+        kind = kind_on_meta(model.spec, info, hparams)
+    return traits.training_of(kind) if kind is not None else ""
 
 
 def ask(model: Registered[ModelSpec], task: TaskSpec, question: Any) -> Any:
@@ -217,5 +243,10 @@ def expected_seconds(cell: Cell, history: History) -> float | None:
         return (budget.amount if per_step else 0.0) + rest
     if budget.kind == "flops":
         return None
-    pairs = trial.n_train * cell.dataset.size.steps
-    return per_step * (budget.steps(pairs, trial.optimizer.batch, 0.0) or 0) + rest
+    return per_step * (budget.steps(pairs(cell), trial.optimizer.batch, 0.0) or 0) + rest
+
+
+def pairs(cell: Cell) -> int:
+    """Training pairs, or windows, that a trial's samples make; of a steady task as many as samples."""
+    trial = cell.trial
+    return trial.n_train * (cell.dataset.size.steps - trial.history - trial.unroll + 2)

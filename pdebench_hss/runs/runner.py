@@ -21,6 +21,7 @@ from ..base.files import check_writable, missing_folders, remove_made
 from ..boards.writing import write_board
 from ..contract.registry import Registry, load_reference, load_registry
 from ..contract.resources import Resources, needs
+from ..contract.traits import misnamed
 from ..data import cache
 from ..data.hdf5 import Header
 from ..trials.context import Context
@@ -133,6 +134,7 @@ class Run:
         self.store.prepare()
         for line in self.store.set_aside():
             self.reporter.warn(line)
+        self._warn_misnamed(plan)
         for cell in plan.having(KEEP):
             self.reporter.warn(f"{cell.trial.model_label} on {cell.trial.task_label} is not run: {cell.reason}")
         self.store.add_to_plan((cell.trial for cell in plan.cells), self.config.command)
@@ -168,6 +170,13 @@ class Run:
     def write_tables(self) -> tuple[pd.DataFrame, list[Path]]:
         """The leaderboard, and the files that were written."""
         return write_board(self.store)
+
+    def _warn_misnamed(self, plan: Plan) -> None:
+        """What looks like part of the contract and is not is not passed over in silence."""
+        for name in dict.fromkeys(cell.trial.model for cell in plan.todo):
+            model = self.registry.model(name).spec.model_class()
+            for line in misnamed(model) if model is not None else ():
+                self.reporter.warn(f"model {name!r}: {line}")
 
     def _check_data(self, plan: Plan) -> None:
         """A data cache that can't be written is found before anything is: it would be the failure of every trial."""

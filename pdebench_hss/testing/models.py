@@ -28,13 +28,16 @@ from torch import Tensor, nn
 
 from ..base.errors import ContractError, UsageError
 from ..base.references import call_target
+from ..contract import traits
+from ..contract.budget import Budget
 from ..contract.model import ModelSpec
 from ..contract.registry import Registry, load_registry
 from ..contract.search import ends
 from ..contract.task import TaskInfo, TaskSpec
 from ..data import cache
+from ..training.allowance import Allowance
 from ..training.evaluation import Predictor
-from ..training.objective import mean_squared_error
+from ..training.objective import Objective, mean_squared_error
 from ..training.optimizers import BETAS, CLIP_NORM, cosine
 from ..training.parameters import count_on_meta, count_parameters
 from ..training.windows import TrainSet, prepare
@@ -43,6 +46,7 @@ from .watching import watch
 SCALE = "smoke"
 SEED = 20240229
 OVERFIT_SAMPLES = 4
+FIT_STEPS, FIT_BATCH = 4, 4  # of models that train themselves
 OVERFIT_STEPS = 500
 OVERFIT_LR = 5e-3
 OVERFIT_SHARE = 0.25
@@ -63,6 +67,10 @@ class Case:
     @property
     def name(self) -> str:
         return self.promise.__name__
+
+    def misnamed(self) -> list[str]:
+        """Lines about what looks like part of the contract and is not."""
+        return list(traits.misnamed(Subject(self.model, self.task.info(SCALE)).build()))
 
     def run(self) -> None:
         """Raises `ContractError` if the promise is broken."""
@@ -92,8 +100,20 @@ class Subject:
 
     @property
     def is_trained(self) -> bool:
-        model = self.build()
-        return not (hasattr(model, "fit") or hasattr(model, "solve"))
+        kind = type(self.build())
+        return not (traits.is_closed_form(kind) or traits.trains_itself(kind))
+
+    def fit(self, model: Any, train: TrainSet) -> None:
+        """As the core lets it: within a small budget, if it takes one."""
+        if traits.trains_itself(type(model)):
+            model.train()
+            model.fit(train, Allowance(Budget("steps", FIT_STEPS), len(train), FIT_BATCH, 0.0))
+        elif hasattr(model, "fit"):
+            model.fit(train)
+
+    @property
+    def fit_dtype(self) -> torch.dtype:
+        return torch.float32 if traits.trains_itself(type(self.build())) else torch.float64
 
 
 @lru_cache(maxsize=64)
@@ -164,12 +184,13 @@ def _uses(subject: Subject) -> Iterator[tuple[str, Callable[[], Any], list[Any]]
     model = subject.build()
     if subject.is_trained:
         x, y = subject.inputs(4), subject.pairs().outputs[:4]
-        yield "training", lambda: mean_squared_error(None)(model.train()(x), y).backward(), [x]
+        objective = Objective(model, subject.pairs(), torch.device("cpu"))
+        yield "training", lambda: objective.of(model.train())(x, y).backward(), [x]
         yield "prediction", lambda: torch.no_grad()(model.eval())(x), [x]
         return
-    train, inputs = subject.pairs(torch.float64), _samples(subject.task.spec).test.inputs.copy()
+    train, inputs = subject.pairs(subject.fit_dtype), _samples(subject.task.spec).test.inputs.copy()
     if hasattr(model, "fit"):
-        yield "fit", lambda: model.fit(train), [train.inputs, train.outputs]
+        yield "fit", lambda: subject.fit(model, train), [train.inputs, train.outputs]
     if hasattr(model, "solve"):
         yield "solve", lambda: model.solve(inputs), [inputs]
     else:
@@ -201,10 +222,11 @@ def every_parameter_gets_a_gradient(subject: Subject) -> None:
     x, y = subject.pairs().inputs[:4], subject.pairs().outputs[:4]
     noise = torch.randn(x.shape, generator=torch.Generator().manual_seed(SEED))
     silent = set(parameters)
+    objective = Objective(model, subject.pairs(), torch.device("cpu"))
     # Noise as well, because data with a symmetry (mean-free, say) can hide a parameter that matters elsewhere.
     for inputs in (x, noise, x, noise):
         optimizer.zero_grad(set_to_none=True)
-        mean_squared_error(None)(model(inputs), y).backward()
+        objective(inputs, y).backward()
         for name, parameter in parameters.items():
             if parameter.grad is not None and bool((parameter.grad != 0).any()):
                 silent.discard(name)
@@ -362,9 +384,8 @@ TRAINED = (
 
 
 def _fitted(subject: Subject) -> Predictor:
-    model, train = subject.build(), subject.pairs(torch.float64)
-    if hasattr(model, "fit"):
-        model.fit(train)
+    model, train = subject.build(), subject.pairs(subject.fit_dtype)
+    subject.fit(model, train)
     return Predictor(model, subject.task, train.normalizer, 4, torch.device("cpu"))
 
 

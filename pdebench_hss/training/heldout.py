@@ -19,6 +19,7 @@ from torch import nn
 from ..base.devices import DEFAULT_PRECISION
 from ..contract.budget import Spent
 from ..contract.task import TaskInfo
+from ..data.dataset import Split
 from .evaluation import Predictor
 from .metrics import mean_of, sample_errors
 from .normalization import Normalizer
@@ -60,8 +61,7 @@ class HeldOutCurve:
 class HeldOut:
     """Samples in physical units, and how a model is asked about them."""
 
-    inputs: np.ndarray
-    outputs: np.ndarray
+    samples: Split
     task: TaskInfo
     normalizer: Normalizer
     batch: int
@@ -70,7 +70,9 @@ class HeldOut:
 
     def ask(self, model: Any) -> np.ndarray:
         """Its prediction for the held-out inputs."""
-        return Predictor(model, self.task, self.normalizer, self.batch, self.device, self.precision)(self.inputs)
+        return Predictor(model, self.task, self.normalizer, self.batch, self.device, self.precision)(
+            self.samples.inputs
+        )
 
     def error(self, module: nn.Module) -> float:
         """The mean of the task's metric for a module in training; infinite where a prediction is not finite."""
@@ -79,7 +81,9 @@ class HeldOut:
         module.train()  # where it was not a copy that was asked
         if not np.isfinite(prediction).all():
             return math.inf
-        return mean_of(sample_errors(prediction, self.outputs, self.task.spec.metric, self.task.mask)["test_err"])
+        return mean_of(
+            sample_errors(prediction, self.samples.outputs, self.task.spec.metric, self.task.mask)["test_err"]
+        )
 
 
 def _copied(module: nn.Module) -> nn.Module:

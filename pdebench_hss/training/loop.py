@@ -17,6 +17,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -65,6 +66,10 @@ class Curve:
             self.steps = self.steps[1::2]
             self.losses = [(a + b) / 2 for a, b in zip(self.losses[::2], self.losses[1::2])]
             self.stride *= 2
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """As a record keeps it."""
+        return {"curve_steps": np.asarray(self.steps), "curve_losses": np.asarray(self.losses)}
 
 
 @dataclass

@@ -52,6 +52,15 @@ def count_fitted(module: Any) -> Count:
     return Count(numel + sum(b.numel() for b in kept if b.is_complex()), numel)
 
 
+def kind_on_meta(spec: ModelSpec, task: TaskInfo, hparams: Mapping[str, Any]) -> type | None:
+    """The class of what ``build`` returns; None if that can't be told without allocating it."""
+    try:
+        with torch.device("meta"):
+            return type(spec.make(task, hparams))
+    except Exception:  # its trial says why
+        return None
+
+
 def count_on_meta(spec: ModelSpec, task: TaskInfo, hparams: Mapping[str, Any]) -> Count:
     """The count of a model that is never allocated."""
     with torch.device("meta"):

@@ -19,7 +19,12 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
+from ..contract.optimizer import Optimizer
+from ..contract.traits import has_own_loss, has_own_optimiser
+from .objective import Objective
+from .optimizers import needs_closure, own_optimizer
 from .trial_device import kept_random_state, random_state
+from .windows import TrainSet
 
 
 class PartnerLost(Exception):
@@ -53,6 +58,7 @@ class Ranks:
 
 
 ALONE = Ranks()
+NO_RATES = Optimizer(batch=1, lr=1e-3, lr_min=1e-3, weight_decay=0.0)  # to see which kind of optimiser is made of them
 # How a connection that broke is reported. gloo raises plain RuntimeErrors that name its source file; nccl and the
 # meeting place raise torch's own. What else nccl complains of (two processes on one GPU, a CUDA error) is no loss.
 GLOO_LOST = ("closed by peer", "reset by peer", "Broken pipe", "Timed out waiting", "Application timeout")
@@ -116,13 +122,14 @@ class ProcessGroup(Ranks):
             dist.destroy_process_group()
 
 
-def refusal(module: nn.Module, inputs: Tensor) -> str | None:
+def refusal(module: nn.Module, train: TrainSet, device: torch.device) -> str | None:
     """Why several processes can't compute what one would, or None.
 
     A forward pass that draws random numbers draws others when the batch is split; one that changes buffers computes
-    statistics of its share. Both are found by trying, whatever the layers are called.
+    statistics of its share; an own loss may be something else than a mean over samples. All are found by trying,
+    whatever the layers are called. An optimiser that searches along a line would do so in each process by itself.
     """
-    device = next(module.parameters()).device
+    inputs = train.inputs[:2]
     buffers = {name: buffer.clone() for name, buffer in module.named_buffers()}
     with kept_random_state(device), torch.no_grad():
         before = random_state(device)
@@ -135,4 +142,15 @@ def refusal(module: nn.Module, inputs: Tensor) -> str | None:
         return "it draws random numbers in its forward pass (dropout?), which differ when a batch is split"
     if changed:
         return f"its forward pass changes buffer {changed[0]!r} (batch statistics?), which differ when a batch is split"
+    if has_own_loss(type(module)) and not _is_a_mean(Objective(module, train, device), train, device):
+        return "its loss is not a mean over the samples of a batch, so it differs when a batch is split"
+    if has_own_optimiser(type(module)) and needs_closure(own_optimizer(module, list(module.parameters()), NO_RATES)):
+        return "its optimiser asks for the loss in its own time (a closure), in each process by itself"
     return None
+
+
+def _is_a_mean(objective: Objective, train: TrainSet, device: torch.device) -> bool:
+    x, y = (t[:2].to(device, copy=True) for t in (train.inputs, train.outputs))
+    with torch.no_grad():
+        whole, *parts = (objective(x[s], y[s]) for s in (slice(0, 2), slice(0, 1), slice(1, 2)))
+    return torch.allclose(whole, torch.stack(parts).mean(), rtol=1e-4)

@@ -12,7 +12,7 @@ import threading
 import time
 import traceback
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,16 +21,20 @@ import torch
 
 from ..base import devices, machine
 from ..base.hashing import seed_from
+from ..contract import traits
 from ..contract.registry import Registry, load_registry
 from ..data import blind
 from ..data import cache as data
+from ..data.holdout import held_out
 from ..training import loop
+from ..training.allowance import Allowance
 from ..training.evaluation import Predictor, solve_levels, time_prediction
+from ..training.heldout import HeldOut
 from ..training.loop import Diverged, Emit, Interrupted
 from ..training.normalization import Normalizer
 from ..training.parameters import count_fitted, count_parameters
 from ..training.peers import ALONE, ProcessGroup, Ranks, refusal
-from ..training.trial_device import TrialDevice
+from ..training.trial_device import TrialDevice, synchronize
 from ..training.windows import TrainSet, prepare
 from ..workers.exchange import NotPlain
 from .status import Status
@@ -40,7 +44,8 @@ if TYPE_CHECKING:
     from .trial import Trial
 
 STOP = threading.Event()  # set when the trial is asked to save its state and end
-ENDINGS = (Status.OK, Status.DIVERGED, Status.FAILED, Status.OUT_OF_MEMORY)
+ENDINGS = (Status.OK, Status.DIVERGED, Status.FAILED, Status.OUT_OF_MEMORY, Status.OVER_BUDGET)
+CURVES = {"curve_steps", "curve_losses", "val_steps", "val_seconds", "val_errors"}
 
 
 @dataclass
@@ -48,6 +53,7 @@ class Fitted:
     """What is known when the model has done its part, however that ended; the fields are those of `Record`.
 
     ``prediction`` is the answer to all test inputs in physical units; None if there is none, or if another rank has it.
+    ``val_prediction`` is the same for the training samples that were held out.
     A classical solver with several levels also leaves the solutions of the first test samples on each of them.
     """
 
@@ -63,6 +69,7 @@ class Fitted:
     provenance: dict[str, Any] = field(default_factory=dict)
     curve: dict[str, np.ndarray] = field(default_factory=dict)
     prediction: np.ndarray | None = None
+    val_prediction: np.ndarray | None = None
     level_ms: dict[str, float] = field(default_factory=dict)
     level_solutions: dict[str, np.ndarray] = field(default_factory=dict)
 
@@ -109,39 +116,55 @@ def _run(
     where: TrialDevice,
     apart: bool,
 ) -> None:
-    samples = blind.load(*dataset_of(trial, context, registry), apart=apart)
-    task = samples.task
+    samples = _load(trial, context, registry, apart)
     fitted.data = {
         "sha256": samples.sha256,
         "n_train": len(samples.train.inputs),
-        "n_test": len(samples.test_inputs),
+        **({"n_test": len(samples.test_inputs)} if samples.test_inputs is not None else {}),
+        **({"n_val": len(samples.held_out.inputs)} if samples.held_out is not None else {}),
         "seconds_per_sample": samples.seconds_per_sample,
     }
 
     start = time.perf_counter()
     torch.manual_seed(seed_from("init", trial.model, trial.task, trial.seed))
-    model = registry.model(trial.model).spec.make(task, trial.hparams)
+    model = registry.model(trial.model).spec.make(samples.task, trial.hparams)
     fitted.seconds["build"] = time.perf_counter() - start
     count = count_parameters(model)
     fitted.parameters = {"real": count.real, "numel": count.numel, "target": trial.params_target}
 
-    fitted.data["uses_train"] = hasattr(model, "fit") or not hasattr(model, "solve")
-    if _is_closed_form(model):
+    kind = type(model)
+    if (found := traits.training_of(kind)) != trial.training:
+        planned = trial.training or "nothing of its own"
+        raise ValueError(f"the model was planned with {planned} and built with {found or 'nothing of its own'}")
+    fitted.data["uses_train"] = traits.fits_itself(kind) or not hasattr(model, "solve")
+    if traits.is_closed_form(kind):
         where.use_host()  # such a model is fitted, and so predicts, where its arrays are
     start = time.perf_counter()
     normalizer = _fit(model, samples, trial, context, where, fitted, emit)
     fitted.seconds.setdefault("fit", time.perf_counter() - start)
-    if _is_closed_form(model):
+    if traits.fits_itself(kind):
         fitted.parameters |= vars(count_fitted(model))
     if context.rank > 0:
         return  # the weights are the same everywhere: rank 0 predicts with them
+    predict = Predictor(model, samples.task, normalizer, trial.optimizer.batch, where.device, trial.precision)
+    _predict(model, predict, samples, fitted)
 
-    predict = Predictor(model, task, normalizer, trial.optimizer.batch, where.device, trial.precision)
-    prediction = predict(samples.test_inputs)
-    if prediction.dtype.kind not in "fiub":
-        raise ValueError(f"the prediction is an array of {prediction.dtype}, expected real numbers")
-    fitted.prediction = prediction
-    if np.isfinite(prediction).all():  # else there is nothing to time
+
+def _load(trial: Trial, context: Context, registry: Registry, apart: bool) -> blind.BlindData:
+    dataset, count, path = dataset_of(trial, context, registry)
+    return blind.load(
+        dataset, count, path, apart=apart, held_out=held_out_of(trial, dataset), test=trial.judge == "test"
+    )
+
+
+def _predict(model: Any, predict: Predictor, samples: blind.BlindData, fitted: Fitted) -> None:
+    """For the samples that were held out, and for test unless that is not asked for."""
+    if samples.held_out is not None:
+        fitted.val_prediction = _real(predict(samples.held_out.inputs))
+    if samples.test_inputs is None:
+        return
+    fitted.prediction = _real(predict(samples.test_inputs))
+    if np.isfinite(fitted.prediction).all():  # else there is nothing to time
         fitted.seconds["predict"] = time_prediction(predict, samples.test_inputs)
         fitted.predict_ms = 1e3 * fitted.seconds["predict"] / len(samples.test_inputs)
     if hasattr(model, "levels"):
@@ -150,14 +173,26 @@ def _run(
             fitted.level_solutions[str(level)] = solutions
 
 
+def _real(prediction: np.ndarray) -> np.ndarray:
+    if prediction.dtype.kind not in "fiub":
+        raise ValueError(f"the prediction is an array of {prediction.dtype}, expected real numbers")
+    return prediction
+
+
 def dataset_of(trial: Trial, context: Context, registry: Registry) -> tuple[data.Dataset, int, Path | None]:
-    """A trial's dataset, its train size, and its file if that is not where the recipe says."""
-    dataset = data.Dataset(registry.task(trial.task), trial.scale, trial.task_params, trial.data_seed)
-    return dataset, trial.n_train, data.data_dir() / context.data if context.data else None
+    """A trial's dataset, how many samples of train it uses, and its file if that is not where the recipe says."""
+    task = registry.task(trial.task)
+    if trial.history != task.spec.history:
+        task = replace(task, spec=replace(task.spec, history=trial.history))
+    dataset = data.Dataset(task, trial.scale, trial.task_params, trial.data_seed)
+    return dataset, trial.n_train + trial.val, data.data_dir() / context.data if context.data else None
 
 
-def _is_closed_form(model: Any) -> bool:
-    return hasattr(model, "fit") or hasattr(model, "solve")
+def held_out_of(trial: Trial, dataset: data.Dataset) -> np.ndarray | None:
+    """Which of the samples that it uses of train a trial does not train on, as a mask; None if it has all."""
+    if not trial.val:
+        return None
+    return held_out(trial.n_train + trial.val, trial.val, dataset.spec.cases, trial.task, trial.data_seed, trial.seed)
 
 
 def _fit(
@@ -169,19 +204,25 @@ def _fit(
     fitted: Fitted,
     emit: Emit,
 ) -> Normalizer:
-    """Let a closed form fit itself in float64, train anything else in float32; returns the normaliser used."""
-    train: TrainSet = prepare(samples, torch.float64 if _is_closed_form(model) else torch.float32)
-    if _is_closed_form(model):
+    """Let a closed form fit itself in float64; everything else is trained in float32. Returns the normaliser used."""
+    if traits.is_closed_form(type(model)):
+        train = prepare(samples, torch.float64)
         if hasattr(model, "fit"):
             model.fit(train)
         return train.normalizer
+    emit = emit if context.rank == 0 else lambda **_: None
+    if traits.trains_itself(type(model)):
+        return _watch_it_train(model, prepare(samples, torch.float32), trial, context, where, fitted, emit)
+    train = prepare(samples, torch.float32, trial.unroll)
     if not any(p.requires_grad for p in model.parameters()):
         raise ValueError(f"model {trial.model!r} has neither parameters to train nor a fit() or solve() of its own")
     device = where.start()
     model.to(device)
     ranks = _join(model, train, context, device)
     with ranks.together():
-        fitted.flops_step = loop.count_step_flops(model, train, trial.optimizer.batch, ranks, trial.precision)
+        fitted.flops_step = loop.count_step_flops(
+            model, train, trial.optimizer.batch, ranks, trial.precision, trial.detach
+        )
         run = loop.fit(
             model,
             train,
@@ -190,8 +231,10 @@ def _fit(
             seed=trial.seed,
             device=device,
             flops_step=fitted.flops_step,
+            detach=trial.detach,
+            held_out=_held_out(samples, train, trial, device),
             checkpoint=context.checkpoint or None,
-            emit=emit if context.rank == 0 else lambda **_: None,
+            emit=emit,
             should_stop=STOP.is_set,
             ranks=ranks,
             precision=trial.precision,
@@ -201,18 +244,57 @@ def _fit(
         where.note(cuda_graphs=run.graphs)
     fitted.spent = asdict(run.spent)
     fitted.seconds["fit"] = run.spent.seconds  # over all sittings, if it was interrupted
-    fitted.curve = {
-        "curve_steps": np.asarray(run.curve.steps),
-        "curve_losses": np.asarray(run.curve.losses),
-    }
+    fitted.curve = {**run.curve.arrays(), **run.held_out.arrays()}
     return train.normalizer
+
+
+def _watch_it_train(
+    model: Any, train: TrainSet, trial: Trial, context: Context, where: TrialDevice, fitted: Fitted, emit: Emit
+) -> Normalizer:
+    """``fit(train, budget)`` on the trial's device, with the core's clock running."""
+    if context.ranks > 1:
+        raise ValueError(f"--ddp {context.ranks}: the model trains itself; run it without --ddp")
+    device = where.start()
+    if isinstance(model, torch.nn.Module):
+        model.to(device).train()
+    here = replace(train, inputs=train.inputs.to(device), outputs=train.outputs.to(device))
+    fitted.flops_step = _flops_of_a_step(model, here, trial)
+    allowance = Allowance(
+        trial.budget, len(train), trial.optimizer.batch, fitted.flops_step or 0.0, emit=emit, should_stop=STOP.is_set
+    )
+    with allowance.watching(model):
+        model.fit(here, allowance)
+        synchronize(device)
+    fitted.spent = asdict(allowance.spent)
+    fitted.seconds["fit"] = allowance.spent.seconds
+    fitted.curve = allowance.curve.arrays()
+    if allowance.overspent:
+        fitted.status, fitted.reason = Status.OVER_BUDGET, f"it spent {allowance.overspent}"
+    return train.normalizer
+
+
+def _flops_of_a_step(model: Any, train: TrainSet, trial: Trial) -> float | None:
+    """What forward and backward of a batch would cost; not known of models that can't do that before their fit."""
+    try:
+        return loop.count_step_flops(model, train, trial.optimizer.batch)
+    except Exception:
+        if trial.budget.kind == "flops":
+            raise
+        return None
+
+
+def _held_out(samples: blind.BlindData, train: TrainSet, trial: Trial, device: torch.device) -> HeldOut | None:
+    if samples.held_out is None:
+        return None
+    batch, precision = trial.optimizer.batch, trial.precision
+    return HeldOut(samples.held_out, samples.task, train.normalizer, batch, device, precision)
 
 
 def _join(model: Any, train: TrainSet, context: Context, device: torch.device) -> Ranks:
     """The group this process trains in."""
     if context.ranks == 1:
         return ALONE
-    if reason := refusal(model, train.inputs[:2]):
+    if reason := refusal(model, train, device):
         raise ValueError(f"--ddp {context.ranks}: {reason}; run it without --ddp")
     return ProcessGroup(context.rank, context.ranks, context.rendezvous, device)
 
@@ -268,7 +350,7 @@ def _is_table(value: Any) -> bool:
 
 def _is_curve(value: Any) -> bool:
     arrays = isinstance(value, dict) and all(isinstance(v, np.ndarray) and v.ndim == 1 for v in value.values())
-    return arrays and set(value) <= {"curve_steps", "curve_losses"}
+    return arrays and set(value) <= CURVES
 
 
 _SHAPES = {
@@ -283,7 +365,7 @@ _SHAPES = {
     "peak_memory": _is_optional_number,
     "provenance": lambda value: isinstance(value, dict),
     "curve": _is_curve,
-    "prediction": lambda value: value is None or isinstance(value, np.ndarray),
+    **dict.fromkeys(("prediction", "val_prediction"), lambda value: value is None or isinstance(value, np.ndarray)),
     "level_ms": _is_table,
     "level_solutions": lambda value: isinstance(value, dict) and all(isinstance(v, np.ndarray) for v in value.values()),
 }

@@ -17,8 +17,8 @@ from ..contract.registry import Registry
 from ..contract.task import TaskInfo
 from ..data import cache as data
 from ..training.loop import Diverged
-from ..training.metrics import mean_errors, not_finite, sample_errors
-from .fitting import Fitted, dataset_of, ending
+from ..training.metrics import mean_errors, mean_of, not_finite, sample_errors
+from .fitting import Fitted, dataset_of, ending, held_out_of
 from .pictures import pictures
 from .record import Record
 from .status import Status
@@ -43,9 +43,11 @@ def score_trial(trial: Trial, context: Context, registry: Registry, fitted: Fitt
     started = time.time()
     status, reason = fitted.status, fitted.reason
     scores = _Scores(data=fitted.data, samples=dict(fitted.curve))
-    if status is Status.OK and context.rank == 0:
+    if status in (Status.OK, Status.OVER_BUDGET) and context.rank == 0:
         try:
             _score(trial, context, registry, fitted, scores)
+            if status is Status.OVER_BUDGET:
+                reason += f"; its error of {scores.metrics[f'{trial.judge}_err']:.3g} is not ranked"
         except Exception as error:
             status, reason = ending(error)
     ended = time.time()
@@ -67,21 +69,30 @@ def score_trial(trial: Trial, context: Context, registry: Registry, fitted: Fitt
 
 
 def _score(trial: Trial, context: Context, registry: Registry, fitted: Fitted, scores: _Scores) -> None:
-    dataset, _, path = dataset_of(trial, context, registry)
-    header = data.verify(path or dataset.path)
+    """On test, unless the trial is judged by held-out samples alone; and on those, where there are any."""
+    dataset, count, path = dataset_of(trial, context, registry)
+    header = (data.verify if trial.judge == "test" else data.peek)(path or dataset.path)
     if header.sha256 != fitted.data.get("sha256"):
         raise DataError(f"{header.path.name} changed between training and scoring; run the same command again")
-    task, test = dataset.spec.info(trial.scale, trial.task_params), data.read_split(dataset, header.path, "test")
-    scores.data |= {"n_test": len(test.inputs), "seconds_per_sample": header.seconds_per_sample}
+    task = dataset.spec.info(trial.scale, trial.task_params)
+    if trial.judge == "test":
+        _score_test(data.read_split(dataset, header.path, "test"), task, fitted, scores)
+    if (held := held_out_of(trial, dataset)) is not None:
+        outputs = data.read_split(dataset, header.path, "train", count).outputs[held]
+        errors = _errors(fitted.val_prediction, outputs, task, "held-out")["test_err"]
+        scores.metrics["val_err"] = mean_of(errors)
+        scores.samples["error_val_err"] = errors
+        scores.data["n_val"] = len(errors)
+    scores.data["seconds_per_sample"] = header.seconds_per_sample
+    if reason := not_finite(scores.metrics):
+        raise Diverged(reason)
+
+
+def _score_test(test: data.Split, task: TaskInfo, fitted: Fitted, scores: _Scores) -> None:
+    errors = _errors(fitted.prediction, test.outputs, task, "test")
     prediction = fitted.prediction
-    if prediction is None:
-        raise ValueError("the model's process left no prediction")
-    if prediction.shape != test.outputs.shape:
-        raise ValueError(f"prediction has shape {prediction.shape}, target {test.outputs.shape}")
-    if not np.isfinite(prediction).all():
-        bad = int(np.argmin(np.isfinite(prediction).reshape(len(prediction), -1).all(axis=1)))
-        raise Diverged(f"the prediction of test sample {bad} is not finite")
-    errors = sample_errors(prediction, test.outputs, task.spec.metric, task.mask)
+    assert prediction is not None
+    scores.data["n_test"] = len(test.inputs)
     scores.metrics = mean_errors(errors)
     if reason := not_finite(scores.metrics):
         raise Diverged(reason)
@@ -92,6 +103,18 @@ def _score(trial: Trial, context: Context, registry: Registry, fitted: Fitted, s
     for level, solutions in fitted.level_solutions.items():
         scores.levels.append({"level": int(level), "test_err": _mean_error(solutions, test.outputs, task)})
         scores.levels[-1]["predict_ms"] = float(fitted.level_ms[level])
+
+
+def _errors(prediction: np.ndarray | None, outputs: np.ndarray, task: TaskInfo, split: str) -> dict[str, np.ndarray]:
+    """By metric, of each sample of a split, from what the model's process left."""
+    if prediction is None:
+        raise ValueError("the model's process left no prediction")
+    if prediction.shape != outputs.shape:
+        raise ValueError(f"prediction has shape {prediction.shape}, target {outputs.shape}")
+    if not np.isfinite(prediction).all():
+        bad = int(np.argmin(np.isfinite(prediction).reshape(len(prediction), -1).all(axis=1)))
+        raise Diverged(f"the prediction of {split} sample {bad} is not finite")
+    return sample_errors(prediction, outputs, task.spec.metric, task.mask)
 
 
 def _mean_error(solutions: np.ndarray, outputs: np.ndarray, task: TaskInfo) -> float:

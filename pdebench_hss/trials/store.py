@@ -49,7 +49,7 @@ SUFFIXES = (".json", ".npz")
 PENDING = ".new.npz"  # arrays whose record may not be written yet
 # A record is replaced only by one that is worth as much: a forced run that fails, or diverges, does not take an error
 # off the board, and one that fails does not undo what is settled.
-WORTH = {Status.OK: 2, Status.SKIPPED: 1, Status.DIVERGED: 1}
+WORTH = {Status.OK: 2, Status.SKIPPED: 1, Status.DIVERGED: 1, Status.OVER_BUDGET: 1}
 
 
 class RecordWarning(UserWarning):

@@ -16,7 +16,11 @@ from ..training.protocol import PROTOCOL
 # Fields for readers. They are spelling, not substance: what they say is in the other fields.
 DESCRIPTIVE = ("model_label", "task_label", "equation", "metric", "training_free")
 # Fields that came later, with the value that stands for what was before them: it changes no key.
-LATER = {"flops_rule": 0, "precision": devices.DEFAULT_PRECISION}
+LATER = {
+    **{"flops_rule": 0, "precision": devices.DEFAULT_PRECISION},
+    **{"training": "", "unroll": 1, "detach": False, "history": 1, "val": 0, "judge": "test"},
+}
+JUDGES = ("test", "val")
 
 
 @dataclass(frozen=True)
@@ -48,6 +52,12 @@ class Trial:
     training_free: bool = False
     flops_rule: int = 0  # `counting.RULE` where the budget counts FLOPs, else 0: there it changes no result
     precision: str = devices.DEFAULT_PRECISION
+    training: str = ""  # what is the model's own of its training (`traits.training_of`)
+    unroll: int = 1  # steps of a rollout that a window of training has
+    detach: bool = False  # whether gradients stop between them
+    history: int = 1  # frames that a model sees
+    val: int = 0  # training samples held out besides the ``n_train`` that are trained on
+    judge: str = "test"  # ``val``: scored on those alone, and nothing of the test split is read
 
     @cached_property
     def key(self) -> str:
@@ -58,9 +68,12 @@ class Trial:
         """The place in the table this trial fills, in words."""
         size = f" params={self.params_target}" if self.params_target else ""
         data_seed = f" data_seed={self.data_seed}" if self.data_seed else ""
+        where = devices.label(self.device, self.precision)
+        held_out = f" val={self.val}" if self.val else ""
+        judge = f" judge={self.judge}" if self.judge != "test" else ""
         return (
             f"{self.task_label} {self.model_label} {self.scale} {self.budget}{size} "
-            f"n={self.n_train} seed={self.seed}{data_seed} {devices.label(self.device, self.precision)}"
+            f"n={self.n_train} seed={self.seed}{data_seed} {where}{held_out}{judge}"
         )
 
     @property
@@ -68,7 +81,7 @@ class Trial:
         """The place in the tables that this trial fills: there is one result in each."""
         return (
             *(self.task_label, self.model_label, self.scale, self.budget, self.params_target, self.n_train),
-            *(self.seed, self.data_seed, self.device, self.precision),
+            *(self.seed, self.data_seed, self.device, self.precision, self.val, self.judge),
         )
 
     def to_dict(self) -> dict[str, Any]:

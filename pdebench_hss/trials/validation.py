@@ -27,7 +27,7 @@ from ..base.hashing import digest
 from ..contract.budget import parse_budget
 from .status import STORED, Status
 from .trial import FIELDS as TRIAL_FIELDS
-from .trial import Trial, trial_key
+from .trial import JUDGES, Trial, trial_key
 
 if TYPE_CHECKING:
     import numpy as np
@@ -180,8 +180,9 @@ TRIAL: dict[str, Check] = {
     **{"params_target": _or_null(_count), "training_free": _yes_or_no},
 }
 TRIAL_MORE: dict[str, Check] = {
-    **dict.fromkeys(("task_digest", "precision"), _text),
-    **dict.fromkeys(("protocol", "flops_rule"), _natural),
+    **dict.fromkeys(("task_digest", "precision", "training"), _text),
+    **dict.fromkeys(("protocol", "flops_rule", "val"), _natural),
+    **{"unroll": _count, "history": _count, "detach": _yes_or_no, "judge": lambda value: value in JUDGES},
 }
 HARDWARE = _fields(
     {}, id=_name, cpu=_text, cores=_or_null(_whole), memory_gb=_amount, system=_text, gpus=_list_of(_text)
@@ -192,7 +193,7 @@ PROVENANCE = _fields(
     **{"started": _moment, "ended": _moment, "versions": _values(_text), "source": SOURCE, "hardware": HARDWARE},
     **{"device": _text, "threads": _or_null(_whole)},
 )
-DATA = _fields({}, sha256=_name, n_train=_count, n_test=_count, seconds_per_sample=_amount)
+DATA = _fields({}, sha256=_name, n_train=_count, n_test=_count, n_val=_count, seconds_per_sample=_amount)
 NEEDED: dict[str, Check] = {
     "key": lambda value: isinstance(value, str) and KEY.fullmatch(value) is not None,
     "trial": _object,
@@ -285,6 +286,14 @@ def _check_ending(fields: Mapping[str, Any]) -> None:
     if fields["status"] != Status.OK:
         return
     metrics, metric = fields.get("metrics", {}), fields["trial"]["metric"]
+    judge = fields["trial"].get("judge", "test")
+    if fields["trial"].get("val"):
+        if "val_err" not in metrics:
+            raise Invalid("status ok without val_err")
+        if "n_val" not in fields.get("data", {}):
+            raise Invalid("data: n_val is missing")
+    if judge == "val":
+        return
     for name in ("test_err", *([metric] if metric else [])):
         if name not in metrics:
             raise Invalid(f"status ok without {name}")
@@ -302,7 +311,7 @@ def _neither_finite(a: float | None, b: float | None) -> bool:
 
 
 def check_errors(fields: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> None:
-    """The errors that a record states are the means of the errors of its test samples."""
+    """The errors that a record states are the means of the errors of its samples: of test, or those held out."""
     from ..training.metrics import mean_of
 
     group = arrays.get("test_group")
@@ -310,12 +319,13 @@ def check_errors(fields: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) ->
         raise Invalid("its starts are not one number for each of its test samples")
     for name, stated in fields["metrics"].items():
         errors = arrays.get(f"error_{name}")
-        if errors is None and name != "test_err":
+        if errors is None and name not in ("test_err", "val_err"):
             continue
+        split, count = ("held-out", "n_val") if name == "val_err" else ("test", "n_test")
         if errors is None:
-            raise Invalid(f"{name} has no errors by test sample behind it")
-        if errors.shape != (fields["data"]["n_test"],) or errors.dtype.kind != "f":
-            raise Invalid(f"the errors behind {name} are not one number for each of its test samples")
+            raise Invalid(f"{name} has no errors by {split} sample behind it")
+        if errors.shape != (fields["data"].get(count),) or errors.dtype.kind != "f":
+            raise Invalid(f"the errors behind {name} are not one number for each of its {split} samples")
         mean = mean_of(errors)
         if not abs(mean - stated) <= ROUNDING * abs(mean) or errors.min() < 0:
             raise Invalid(f"{name} is {stated!r}, and the mean of the errors behind it {mean!r}")
@@ -324,6 +334,7 @@ def check_errors(fields: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) ->
 # Arrays that make sense together only: who asks for one of them is answered after a look at all.
 PARTNERS = (
     ("curve_steps", "curve_losses"),
+    ("val_steps", "val_seconds", "val_errors"),
     ("picture_index", "picture_input", "picture_truth", "picture_error"),
 )
 
@@ -343,6 +354,11 @@ def check_drawn(arrays: Mapping[str, np.ndarray]) -> None:
         kinds = steps.dtype.kind in "iu" and losses.dtype.kind == "f"
         if not (kinds and steps.ndim == 1 and steps.shape == losses.shape):
             raise Invalid("its learning curve is damaged")
+    curve = [arrays[name] for name in ("val_steps", "val_seconds", "val_errors") if name in arrays]
+    if curve and (len(curve) != 3 or "".join(a.dtype.kind for a in curve) not in ("iff", "uff")):
+        raise Invalid("its learning curve of held-out samples is damaged")
+    if len({a.shape for a in curve}) > 1 or any(a.ndim != 1 for a in curve):
+        raise Invalid("its learning curve of held-out samples is damaged")
     fields = [arrays[name] for name in ("picture_input", "picture_truth", "picture_error") if name in arrays]
     index = arrays.get("picture_index")
     if not fields and index is None:

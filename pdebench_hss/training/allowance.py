@@ -1,0 +1,137 @@
+"""The budget as a model sees it that trains itself, ``fit(train, budget)``, and what the core sees meanwhile.
+
+The model asks ``budget.fraction`` or ``budget.is_spent`` and stops when it is spent. The core counts for itself:
+
+    seconds          its own clock, from the call of ``fit`` to its return
+    steps, epochs    gradients of batches. Counted are backward passes that reach the model's parameters, and samples
+                     that are passed to the model while gradients are recorded: a pass over the whole training set is as
+                     many steps as the set has batches. What the model reports by ``budget.step`` counts if it is more
+    flops            samples times what a sample of a training step costs
+
+So a fit that keeps to itself what it does is charged all the same. Not seen are gradients of something else than the
+model's parameters (a copy of them, another library) where the model is not called: of these the clock alone knows.
+
+Who spends more than `TOLERANCE` beyond the budget is marked `over_budget` and not ranked.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ..contract.budget import Budget, Spent
+from .loop import EMIT_SECONDS, Curve, Emit, Interrupted
+
+TOLERANCE = 0.05
+
+
+class Allowance:
+    """What ``fit(train, budget)`` may spend.
+
+    kind, amount   ``"steps"`` and 300, say
+    fraction       the share that is gone; 1 and more is spent
+    is_spent       whether it is time to stop
+    spent          steps, samples, seconds and flops so far
+    step(n, loss)  say that n more steps (gradients of batches) are done, and where the loss is
+    """
+
+    def __init__(
+        self,
+        budget: Budget,
+        n_train: int,
+        batch: int,
+        flops_step: float,
+        *,
+        emit: Emit = lambda **_: None,
+        should_stop: Callable[[], bool] = lambda: False,
+    ) -> None:
+        self.kind, self.amount, self.batch = budget.kind, budget.amount, min(batch, n_train)
+        self._total = budget.steps(n_train, self.batch, flops_step)
+        self._flops_step, self._emit, self._should_stop = flops_step, emit, should_stop
+        self._reported = self._backward = self._forward = 0  # steps told of, backward passes, samples passed forward
+        self._seconds: float | None = None
+        self._started = self._emitted = time.perf_counter()
+        self.curve = Curve()
+
+    def __repr__(self) -> str:
+        return f"{self.kind}={self.amount:g}, {100 * self.fraction:.0f} % spent"
+
+    @property
+    def spent(self) -> Spent:
+        seconds = time.perf_counter() - self._started if self._seconds is None else self._seconds
+        steps = max(self._reported, self._backward, math.ceil(self._forward / self.batch))
+        samples = max(self._forward, steps * self.batch)
+        return Spent(steps, samples, seconds, self._flops_step * samples / self.batch)
+
+    @property
+    def fraction(self) -> float:
+        if self._should_stop():
+            raise Interrupted("stopped while the model trained itself; it starts again from zero")
+        return self._share(self.spent)
+
+    @property
+    def is_spent(self) -> bool:
+        return self.fraction >= 1.0
+
+    def step(self, n: int = 1, loss: float | Tensor = math.nan) -> None:
+        self._reported += n
+        value = loss.item() if isinstance(loss, Tensor) else float(loss)
+        if math.isfinite(value):
+            self.curve.add(self._reported, value)
+        now = time.perf_counter()
+        if now - self._emitted > EMIT_SECONDS and math.isfinite(value):
+            self._emit(step=self._reported, total=self._total, fraction=min(1.0, self.fraction), loss=value)
+            self._emitted = now
+
+    @property
+    def overspent(self) -> str:
+        """By how much, in what the budget counts; empty if it is within the tolerance."""
+        spent = self.spent
+        if self._share(spent) <= 1 + TOLERANCE:
+            return ""
+        if self._total is None:
+            return f"{spent.seconds:.3g} of {self.amount:g} seconds"
+        return f"{spent.steps} of {self._total} steps"
+
+    def _share(self, spent: Spent) -> float:
+        return spent.steps / self._total if self._total is not None else spent.seconds / self.amount
+
+    @contextlib.contextmanager
+    def watching(self, model: Any) -> Iterator[Allowance]:
+        """While the model trains itself: the clock runs, and what goes through it is counted."""
+        handles: list[Any] = []
+        if isinstance(model, nn.Module):
+            handles = [model.register_forward_pre_hook(self._passed_forward), *self._on_gradients(model)]
+        self._started = self._emitted = time.perf_counter()
+        try:
+            yield self
+        finally:
+            self._seconds = time.perf_counter() - self._started
+            for handle in handles:
+                handle.remove()
+
+    def _passed_forward(self, module: nn.Module, inputs: tuple[Any, ...]) -> None:
+        if torch.is_grad_enabled() and inputs and isinstance(inputs[0], Tensor):
+            self._forward += len(inputs[0])
+
+    def _on_gradients(self, model: nn.Module) -> Iterator[Any]:
+        """A backward pass reaches each parameter once: the parameter that was reached most often counts."""
+        for parameter in model.parameters():
+            if parameter.requires_grad:
+                yield parameter.register_hook(self._counter())
+
+    def _counter(self) -> Callable[[Tensor], None]:
+        reached = 0
+
+        def count(gradient: Tensor) -> None:
+            nonlocal reached
+            reached += 1
+            self._backward = max(self._backward, reached)
+
+        return count
