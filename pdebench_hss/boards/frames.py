@@ -45,7 +45,7 @@ RESULTS_COLUMNS = [
     *("device", "training_free", "fit_flops", "data_seconds"),
 ]
 # Only where a row has something to say there, so that tables of boards that don't use them stay as they are.
-OPTIONAL = ("training", "val_err")
+OPTIONAL = ("training", "val_err", "tuned_tries", "tuned_seconds", "tuned_options")
 ROUNDING = 1e-12  # of the field's size: what is left of a difference after some 10^4 roundings in double precision
 GROUP = ["task", "scale", "budget", "n_train", "params_target", "data_id", "device"]
 
@@ -89,6 +89,9 @@ def _row(record: Record) -> dict[str, Any]:
         "data_seconds": _data_seconds(record),
         "training": _training(trial),
         "val_err": record.metrics.get("val_err"),
+        "tuned_tries": trial.tuned.get("tries"),
+        "tuned_seconds": trial.tuned.get("seconds"),
+        "tuned_options": _options(trial.tuned.get("options", {})) if trial.tuned else "",
     }
 
 
@@ -97,6 +100,11 @@ def _training(trial: Trial) -> str:
     if trial.unroll > 1:
         own.append(f"unrolled over {trial.unroll} steps{', detached' if trial.detach else ''}")
     return ", ".join(own)
+
+
+def _options(options: Mapping[str, Any]) -> str:
+    words = (f"{name}={value:g}" if isinstance(value, float) else f"{name}={value}" for name, value in options.items())
+    return " ".join(words) or "its defaults"
 
 
 def solver_levels(records: Iterable[Record]) -> pd.DataFrame:
@@ -169,6 +177,7 @@ def _summary(names: dict[str, Any], trials: pd.DataFrame, samples: Mapping[str, 
         "training_free": bool(trials["training_free"].any()),
         "training": first.get("training", ""),
         "val_err": shown["val_err"].mean() if "val_err" in shown else np.nan,
+        **{name: first.get(name) for name in ("tuned_tries", "tuned_seconds", "tuned_options")},
         "field_size": (good["test_err"] / good["relative_l2"].where(good["relative_l2"] > 0)).median(),
     }
 
@@ -279,7 +288,7 @@ def display_row(row: pd.Series) -> list[str]:
         f"{row['fit_seconds']:.1f} s" if pd.notna(row["fit_seconds"]) else "–",
         f"{row['predict_ms']:.2g} ms" if pd.notna(row["predict_ms"]) else "–",
         format_skill(row["skill"]),
-        own_training(row) if row["status"] == Status.OK else _status_text(row),
+        "; ".join(filter(None, (own_training(row), tuning(row)))) if row["status"] == Status.OK else _status_text(row),
     ]
 
 
@@ -287,6 +296,13 @@ def own_training(row: pd.Series) -> str:
     """What a model does its own way where the core would do it for all: own loss, own optimiser, trains itself."""
     own = row.get("training", "")
     return own if isinstance(own, str) else ""
+
+
+def tuning(row: pd.Series) -> str:
+    """How many tries a model's options were chosen in, what they cost, and what was chosen; empty if by nobody."""
+    if pd.isna(row.get("tuned_tries")):
+        return ""
+    return f"{row['tuned_tries']:.0f} tries, {row['tuned_seconds']:.0f} s: {row['tuned_options']}"
 
 
 def _status_text(row: pd.Series) -> str:

@@ -151,7 +151,8 @@ def name(trial: Trial) -> str:
 def finished_line(trial: Trial, record: Record) -> str:
     line = visible(f"{trial.task_label:<22} {trial.model_label:<24} seed {trial.seed}  ")
     if record.status == Status.OK:
-        return line + f"{format_error(record.metrics['test_err']):>9}  {record.seconds.get('total') or 0.0:6.1f} s"
+        error = format_error(record.metrics[f"{trial.judge}_err"])
+        return line + f"{error:>9}  {record.seconds.get('total') or 0.0:6.1f} s"
     return line + visible(f"{record.status}: {record.reason}")
 
 

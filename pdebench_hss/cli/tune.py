@@ -20,6 +20,7 @@ from .where import (
 )
 
 if TYPE_CHECKING:
+    from ..runs.plan import Plan
     from ..tuning.config import TuneConfig
     from ..tuning.tune import Chosen, Tuning
 
@@ -109,6 +110,7 @@ def tune(
     from .display import make_reporter
 
     with make_reporter() as reporter:
+        reporter.plan = _print_round  # type: ignore[method-assign]
         tuning = Tuning(config, registry, reporter)
         _print_plan(config, tuning, spaces=dry_run)
         if dry_run:
@@ -154,6 +156,12 @@ def _print_plan(config: TuneConfig, tuning: Tuning, spaces: bool) -> None:
         _say(f"{subject.name}: {ranges}; at most {subject.largest:,} parameters")
 
 
+def _print_round(config: Any, plan: Plan) -> None:
+    """In place of what a run prints before it starts."""
+    done = len(plan.cells) - len(plan.todo)
+    _say(f"round  {len(plan.cells)} tries" + (f", {done} of them are done" if done else ""))
+
+
 def _differ(tuning: Tuning) -> bool:
     return len({subject.default.val for subject in tuning.subjects}) > 1
 
@@ -163,7 +171,8 @@ def _print_chosen(chosen: list[Chosen]) -> None:
     from ..boards.frames import format_error
 
     for task in dict.fromkeys(one.subject.default.task_label for one in chosen):
-        _say(f"\n{task}")
+        _say("")
+        _say(task)
         mine = sorted((one for one in chosen if one.subject.default.task_label == task), key=lambda o: o.best.error)
         names = max(len(one.subject.default.model_label) for one in mine)
         options = {id(one): _spelled(one) for one in mine}
@@ -174,7 +183,8 @@ def _print_chosen(chosen: list[Chosen]) -> None:
                 f"{one.subject.default.model_label:<{names}}   {len(one.tries)} tries   {options[id(one)]:<{width}}   "
                 f"held-out {after:<9} (was {before})   {one.seconds:.0f} s"
             )
-    _say("\nthe test set was not read")
+    _say("")
+    _say("the test set was not read")
 
 
 def _spelled(one: Chosen) -> str:

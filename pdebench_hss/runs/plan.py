@@ -24,6 +24,7 @@ from ..trials.status import Status
 from ..trials.store import Store
 from ..trials.trial import Trial
 from .config import RunConfig
+from .tuned import Entry, Tuned, read_tuned
 
 # Seconds per training step, and seconds besides, of earlier trials by model, task and scale.
 History = Mapping[tuple[str, str, str], tuple[float, float]]
@@ -72,10 +73,10 @@ def make_plan(
     tasks = registry.choose_tasks(config.tasks)
     source = find_source(config.data_dir, [registry.task(choice.name).spec for choice in tasks], hashing)
     device = config.resolved_device.kind  # which of several GPUs does not change what is asked for
-    seeds = config.seed_list
+    seeds, tuned = config.seed_list, read_tuned(config.tuned)
     cells: dict[str, Cell] = {}  # by key: one trial asked for under two labels is one trial
     for task, model in itertools.product(tasks, models):
-        for trial, dataset, unsupported in _trials(config, registry, task, model, seeds, device, source):
+        for trial, dataset, unsupported in _trials(config, registry, task, model, seeds, device, source, tuned):
             cells.setdefault(trial.key, _cell(trial, dataset, unsupported, store, config.force))
     return Plan(list(cells.values()), config.n_jobs, _history(store))
 
@@ -88,6 +89,7 @@ def _trials(
     seeds: list[int],
     device: str,
     source: Source | None,
+    tuned: Tuned,
 ) -> Iterable[tuple[Trial, Dataset, str | None]]:
     """The trials of one model on one task, one per seed."""
     model, task = registry.model(model_choice.name), registry.task(task_choice.name)
@@ -103,16 +105,21 @@ def _trials(
     val = held_out_count(config.val, n_train, spec.cases, spec.name) if config.val is not None else 0
     dataset = Dataset(replace(task, spec=spec), config.scale, params, config.data_seed, source)
     unsupported = ask(model, spec, lambda: model.spec.unsupported(info))
-    hparams, optimizer, window = _settings(model, spec, info, model_choice, bool(unsupported))
+    changed = {key: value for key, value in chosen.items() if value != spec.params[key]}
+    if spec.history != task.spec.history:
+        changed["history"] = spec.history
+    task_label = Choice(spec.name, changed).label
+    tuned.check(config.scale, task_label)
+    is_tuned = not unsupported and not model.spec.training_free and model.spec.is_trained()
+    best = tuned.entry(task_label, model_choice) if is_tuned else Entry()
+    settings = {**best.options, **model_choice.options}  # what was typed wins
+    hparams, optimizer, window = _settings(model, spec, info, settings, bool(unsupported))
     if config.params_target and not unsupported:
         from ..training.parameters import match_parameters
 
         target = config.params_target
         hparams = ask(model, spec, lambda: match_parameters(model.spec, info, hparams, target))
     budget = config.parsed_budget or info.size.recipe.budget
-    changed = {key: value for key, value in chosen.items() if value != spec.params[key]}
-    if spec.history != task.spec.history:
-        changed["history"] = spec.history
     training = "" if unsupported else _training(model, info, hparams)
     for seed in seeds:
         trial = Trial(
@@ -123,7 +130,7 @@ def _trials(
             hparams=hparams,
             optimizer=optimizer,
             task=spec.name,
-            task_label=Choice(spec.name, changed).label,
+            task_label=task_label,
             task_params=params,
             task_origin=str(task.origin),
             data_id=dataset.id,
@@ -143,15 +150,16 @@ def _trials(
             training=training,
             history=spec.history,
             val=val,
+            tuned=best.facts,
             **window,
         )
         yield trial, dataset, unsupported
 
 
 def _settings(
-    model: Registered[ModelSpec], task: TaskSpec, info: TaskInfo, choice: Choice, unsupported: bool
+    model: Registered[ModelSpec], task: TaskSpec, info: TaskInfo, options: Mapping[str, Any], unsupported: bool
 ) -> tuple[dict[str, Any], Optimizer, dict[str, Any]]:
-    """Hyper-parameters, optimiser and window (unroll, detach) of a model on a task, with what was set in brackets."""
+    """Hyper-parameters, optimiser and window (unroll, detach) of a model on a task, with what was set or tuned."""
     recipe = info.size.recipe
     if unsupported:
         return {}, recipe.optimizer, {}
@@ -159,7 +167,7 @@ def _settings(
     own = ask(model, task, lambda: model.spec.recipe_for(info))
     settings = {key: own.get(key, getattr(recipe, key)) for key in (*RATES, *WINDOW)}
     known = {**settings, **{key: float(settings[key]) for key in RATES}, **hparams}
-    chosen = check_options(choice.options, known, f"model {model.spec.name!r}")
+    chosen = check_options(options, known, f"model {model.spec.name!r}")
     hparams |= {key: value for key, value in chosen.items() if key in hparams}
     settings |= {key: value for key, value in chosen.items() if key not in hparams}
     check_unroll(settings["unroll"], info, f"model {model.spec.name!r}")
@@ -207,7 +215,7 @@ def _cell(trial: Trial, dataset: Dataset, unsupported: str | None, store: Store,
     if record is None:
         return Cell(trial, dataset, RUN)
     if record.status.is_settled:
-        return Cell(trial, dataset, CACHED, record.reason, record)
+        return Cell(trial, dataset, CACHED, record.reason, replace(record, trial=trial))
     return Cell(trial, dataset, RETRY, f"{record.status} before: {record.reason}", record)
 
 

@@ -45,16 +45,15 @@ class Tuned:
     scale: str = ""
     entries: Mapping[tuple[str, str], Entry] = field(default_factory=dict)  # by label of the task and of the model
 
-    def check(self, scale: str, tasks: list[str]) -> None:
+    def check(self, scale: str, task: str) -> None:
         """Refuse a file of another scale or of other tasks."""
         if not self.path:
             return
         if scale != self.scale:
             raise UsageError(f"--tuned {self.path}: it was tuned at scale {self.scale}, and this run is at {scale}")
-        known = list(dict.fromkeys(task for task, _ in self.entries))
-        for task in tasks:
-            if task not in known:
-                raise UsageError(f"--tuned {self.path}: it was not tuned on task {task!r}; it has {', '.join(known)}")
+        known = list(dict.fromkeys(known for known, _ in self.entries))
+        if task not in known:
+            raise UsageError(f"--tuned {self.path}: it was not tuned on task {task!r}; it has {', '.join(known)}")
 
     def entry(self, task: str, model: Choice) -> Entry:
         """Of the model as it was typed, or of its name alone; a model that was not tuned is refused."""

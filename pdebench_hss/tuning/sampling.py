@@ -2,7 +2,7 @@
 
 Tries come in rounds of `ROUND`, and a round is drawn before any of it runs. So the same seed gives the same tries,
 however many of them run side by side and in which order they end, and also after a kill: what was drawn is in the file.
-The first try is the model's defaults; the rest of the first `FILLING` fill the space evenly (a scrambled Halton
+The first try is the model's defaults; the rest of the first `FILLING` fill the space evenly (a scrambled Sobol
 sequence); then `tpe` draws near the best. Choices that a model refuses, or that are too large, are drawn again.
 
 The file can be lost: the records of tries are kept elsewhere, and the same draws find them again.
@@ -118,7 +118,7 @@ class Filling(QMCSampler):
     """
 
     def __init__(self, space: Mapping[str, BaseDistribution], seed: int, choices: BaseSampler) -> None:
-        super().__init__(qmc_type="halton", scramble=True, seed=seed, independent_sampler=choices)
+        super().__init__(qmc_type="sobol", scramble=True, seed=seed, independent_sampler=choices)
         self.space = {name: kind for name, kind in space.items() if not isinstance(kind, CategoricalDistribution)}
 
     def infer_relative_search_space(self, study: optuna.Study, trial: FrozenTrial) -> dict[str, BaseDistribution]:

@@ -10,7 +10,7 @@ rate that falls with the budget the error half-way says little, and a model whos
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -22,12 +22,15 @@ from filelock import FileLock, Timeout
 from ..base.errors import StoreError
 from ..base.files import check_writable
 from ..contract.registry import Registry
+from ..data.cache import Dataset
+from ..data.hdf5 import Header
 from ..runs.estimates import estimate
 from ..runs.plan import RUN, Cell, Plan, make_plan, plan_of
-from ..runs.runner import Outcome, Reporter, Run
+from ..runs.runner import Reporter, Run
 from ..trials.record import Record
 from ..trials.status import Status
 from ..trials.store import Store
+from ..trials.trial import Trial
 from .config import TuneConfig
 from .sampling import ROUND, Draws, Storage
 from .subjects import Subject, subjects
@@ -75,11 +78,19 @@ class Chosen:
 
 
 class RoundOfTries(Run):
-    """A run of tries: it keeps their records, and makes no tables of them."""
+    """A run of tries: it keeps their records, and makes no tables of them. ``ready`` are data of earlier rounds."""
 
-    def __init__(self, config: TuneConfig, registry: Registry, reporter: Reporter, make: Callable[[], Plan]) -> None:
-        super().__init__(config, registry, reporter)
-        self.plan = make  # type: ignore[method-assign]
+    def __init__(self, tuning: Tuning, trials: Iterable[tuple[Trial, Dataset]]) -> None:
+        super().__init__(tuning.config, tuning.registry, tuning.reporter)
+        self.trials, self.ready = trials, tuning.ready
+
+    def plan(self) -> Plan:
+        return plan_of(self.trials, self.store, self.config)
+
+    def _ensure(self, dataset: Dataset) -> Header:
+        if dataset.id not in self.ready:
+            self.ready[dataset.id] = super()._ensure(dataset)
+        return self.ready[dataset.id]
 
     def write_tables(self) -> tuple[pd.DataFrame, list[Path]]:
         return pd.DataFrame(), []
@@ -92,6 +103,7 @@ class Tuning:
         self.config, self.registry, self.reporter = config, registry, reporter or Reporter()
         self.folder = Path(config.out)
         self.store = Store(config.out)
+        self.ready: dict[str, Header] = {}
         self.defaults = make_plan(config, registry, self.store, self.reporter.source_progress)
         self.subjects = subjects(config, registry, self.defaults)
 
@@ -135,10 +147,7 @@ class Tuning:
         for (name, _), chosen in options.items():
             trial = by_name[name].trial(chosen)
             trials[trial.key] = (trial, by_name[name].dataset)
-        run = RoundOfTries(
-            self.config, self.registry, self.reporter, lambda: plan_of(trials.values(), self.store, self.config)
-        )
-        outcome: Outcome = run.execute()
+        outcome = RoundOfTries(self, trials.values()).execute()
         return {record.key: record for record in outcome.records}
 
     @contextmanager
