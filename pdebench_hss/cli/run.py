@@ -24,7 +24,9 @@ from .where import (
 
 
 def run(
-    models: Annotated[str | None, typer.Option(help="Models: names, globs, name[key=value], or all (default).")] = None,
+    models: Annotated[
+        str | None, typer.Option(help="Models: names, globs, name[width=8,lr=4e-3], or all (default).")
+    ] = None,
     tasks: Annotated[str | None, typer.Option(help="Tasks, likewise.")] = None,
     scale: Annotated[str | None, typer.Option(help="smoke, small (default) or paper.")] = None,
     seeds: Annotated[str | None, typer.Option(help="3 means seeds 0, 1, 2; 0,7 means those.  [default: 1]")] = None,
@@ -67,6 +69,7 @@ def run(
     \b
     pdebench-hss run --models all --tasks poisson_1d --seeds 3
     pdebench-hss run --models 'resnet[width=32],linear' --tasks 'poisson_*' --budget seconds=60
+    pdebench-hss run --models 'fno[lr=4e-3,weight_decay=1e-4]' --tasks 'burgers_1d[history=4]' --val 10%
     pdebench-hss run --config experiment.yaml --dry-run
     """
     from ..contract.registry import load_registry

@@ -38,6 +38,7 @@ class Allowance:
     fraction       the share that is gone; 1 and more is spent
     is_spent       whether it is time to stop
     spent          steps, samples, seconds and flops so far
+    share_of(m)    the fraction that gradients of m more samples cost; of a clock, as fast as they were until now
     step(n, loss)  say that n more steps (gradients of batches) are done, and where the loss is
     """
 
@@ -88,6 +89,12 @@ class Allowance:
         if now - self._emitted > EMIT_SECONDS and math.isfinite(value):
             self._emit(step=self._reported, total=self._total, fraction=min(1.0, self.fraction), loss=value)
             self._emitted = now
+
+    def share_of(self, samples: int) -> float:
+        if self._total is not None:
+            return math.ceil(samples / self.batch) / self._total
+        so_far = self.spent
+        return samples * so_far.seconds / so_far.samples / self.amount if so_far.samples else 0.0
 
     @property
     def overspent(self) -> str:

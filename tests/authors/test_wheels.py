@@ -19,7 +19,7 @@ import pytest
 from filelock import FileLock
 
 ROOT = Path(__file__).parents[2]
-EXAMPLES = ["unet", "pdebench_files", "tensorboard_tracker"]
+EXAMPLES = ["unet", "pdebench_files", "tensorboard_tracker", "relative_l2", "muon", "two_stage"]
 
 
 @dataclass(frozen=True)
