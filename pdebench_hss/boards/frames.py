@@ -46,6 +46,7 @@ RESULTS_COLUMNS = [
 ]
 # Only where a row has something to say there, so that tables of boards that don't use them stay as they are.
 OPTIONAL = ("training", "val_err", "tuned_tries", "tuned_seconds", "tuned_options")
+ALIKE = 3.0  # between the smallest and the largest model of a table that compares methods and not sizes
 ROUNDING = 1e-12  # of the field's size: what is left of a difference after some 10^4 roundings in double precision
 GROUP = ["task", "scale", "budget", "n_train", "params_target", "data_id", "device"]
 
@@ -245,7 +246,22 @@ def to_markdown(board: pd.DataFrame) -> str:
         parts.append(f"## {markdown(title(first))} (`{code(first['task'])}`)\n\n{markdown(group_line(first))}\n")
         rows = [[markdown(cell) for cell in display_row(row)] for _, row in group.iterrows()]
         parts.append(tabulate(rows, headers=DISPLAY_HEADERS, tablefmt="github", disable_numparse=True) + "\n")
+        if note := size_note(group):
+            parts.append(f"{markdown(note)}\n")
     return "\n".join(parts)
+
+
+def size_note(group: pd.DataFrame) -> str:
+    """A footnote where trained models of one table differ in size by more than `ALIKE`; empty where they don't."""
+    trained = group[~group["training_free"].astype(bool) & (group["params_real"] > 0)]
+    sizes = trained.set_index("model")["params_real"].astype(float).sort_values(kind="stable")
+    if sizes.empty or sizes.iloc[-1] <= ALIKE * sizes.iloc[0]:
+        return ""
+    typical = sizes.median()
+    far = sizes[(sizes * ALIKE < typical) | (sizes > ALIKE * typical)]
+    named = far if len(far) else sizes.iloc[[0, -1]]
+    listed = ", ".join(f"{model} {human_count(count)}" for model, count in named.items())
+    return f"Sizes differ by more than a factor of three: {listed}, median {human_count(typical)} parameters."
 
 
 DISPLAY_HEADERS = ["#", "model", "error", "params", "fit", "predict", "skill", ""]

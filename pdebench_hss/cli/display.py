@@ -17,7 +17,7 @@ from rich.table import Table
 from ..base.devices import label
 from ..base.files import human_bytes
 from ..base.plain_text import visible
-from ..boards.frames import DISPLAY_HEADERS, GROUP, display_row, format_error, group_line, title
+from ..boards.frames import DISPLAY_HEADERS, GROUP, display_row, format_error, group_line, size_note, title
 from ..boards.published import published_range
 from ..data.cache import Dataset
 from ..data.hdf5 import Header
@@ -251,6 +251,8 @@ def print_board(board: pd.DataFrame) -> None:
             line = f"–  {row['model']:<{width}}  {display_row(row)[-1]}"
             console.print(visible(line), markup=False, highlight=False)
         console.print(visible(group_line(first)), style="dim", markup=False)
+        if note := size_note(group):
+            console.print(visible(f"{note} See docs/models.md, or --match-params."), style="dim", markup=False)
 
 
 def _paper_note(plan: Plan) -> str:

@@ -27,11 +27,11 @@ class TuneConfig(RunConfig):
     file: str = "tuned.yaml"
 
     def __post_init__(self) -> None:
-        super().__post_init__()
         for name, least in (("tries", 1), ("seed", 0)):
             value = getattr(self, name)
             if not isinstance(value, int) or value < least:
                 raise UsageError(f"--{name} must be a whole number from {least} on, not {value!r}")
+        super().__post_init__()
         if self.sampler not in SAMPLERS:
             hint = did_you_mean(self.sampler, SAMPLERS)
             raise UsageError(f"--sampler {self.sampler}: no such sampler.{hint}  Samplers: {', '.join(SAMPLERS)}")

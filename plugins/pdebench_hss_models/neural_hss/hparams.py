@@ -74,13 +74,12 @@ def matched_terms(task: TaskInfo, scale: str, found: dict[str, Any]) -> int:
 def search(task: TaskInfo, scale: str) -> dict[str, Any]:
     """Rank and depth of the tree, and how many maps there are: layers in 1D, terms of a layer elsewhere."""
     default = hparams(task, scale)
-    points = min(task.grid) if not default["embed"] else default["embed"]
-    levels = default["levels"]
+    points = default["embed"] or min(task.grid)
     third: dict[str, Any] = {"outer_rank": around(default["outer_rank"])}
     if task.dim == 1:
         third = {"layers": Integer(1, 2 * default["layers"])}
-    deeper = min(levels + 1, deepest(points))
-    return {"rank": around(default["rank"]), "levels": Integer(max(0, deeper - 2), deeper), **third}
+    deeper = max(2, min(default["levels"] + 1, deepest(points)))  # a tree of depth 0 is a dense matrix
+    return {"rank": around(default["rank"]), "levels": Integer(max(1, deeper - 2), deeper), **third}
 
 
 def defaults(task: TaskInfo) -> dict[str, Any]:

@@ -19,7 +19,7 @@ SMOKE = {"blocks": 2, "width": 8}
 # what one of 32 does, so widths are multiples of 16.
 BLOCKS = {1: 8, 2: 3, 3: 2}
 MANY_POINTS = 2048  # beyond them, in 2D, a block less
-WIDEST = {"small": {1: 32, 2: 32, 3: 16}, "medium": {1: 48, 2: 48, 3: 32}}
+WIDEST = {"small": {1: 32, 2: 32, 3: 16}, "medium": {1: 32, 2: 48, 3: 32}}
 
 
 def hparams(task: TaskInfo, scale: str) -> dict[str, Any]:
