@@ -52,7 +52,8 @@ def run_one(executor: str, trials: int, folder: str, address: str | None) -> dic
     """In a driver of its own: run the plan and tell what it took."""
     from pdebench_hss.base import machine
     from pdebench_hss.runs.config import RunConfig
-    from pdebench_hss.runs.runner import Reporter, Run
+    from pdebench_hss.runs.reporter import Reporter
+    from pdebench_hss.runs.runner import Run
 
     class Clock(Reporter):
         def __init__(self) -> None:

@@ -36,7 +36,7 @@ from torch import Tensor, nn
 
 from pdebench_hss.base import machine
 from pdebench_hss.bench.models import Subject
-from pdebench_hss.bench.timing import Request, alternate, memory_of
+from pdebench_hss.bench.timing import BenchRequest, memory_of, time_in_turns
 from pdebench_hss.contract.registry import Registry, load_registry
 from pdebench_hss.training import flops
 
@@ -96,7 +96,7 @@ def training_step(report: Report, registry: Registry, repeats: int, name: str) -
     if name == "poisson_2d":
         subjects["resnet"] = ours("resnet")
     steps = {key: subject.step for key, subject in subjects.items()}
-    found = alternate({**steps, "gemm": peak()}, repeats, seconds=20)
+    found = time_in_turns({**steps, "gemm": peak()}, repeats, seconds=20)
     for key, timing in found.items():
         report.add(f"{name}, batch {size.batch}: {key}", timing.median, unit="ms")
     hss = found["neural_hss"].median
@@ -131,7 +131,7 @@ def lines(report: Report, repeats: int) -> None:
         matrix = HSSMatrix(points, points, levels, rank)
         linear = nn.Linear(points, points, bias=False)
         weight = nn.Parameter(torch.randn(1, points, points))
-        found = alternate(
+        found = time_in_turns(
             {
                 "auto": step_of(HSSMap((points,), (points,), levels, rank), rows),
                 "tree": step_of(HSSMap((points,), (points,), levels, rank, way="tree"), rows),
@@ -154,7 +154,7 @@ def lines(report: Report, repeats: int) -> None:
 
 
 def sizes(report: Report, registry: Registry, threads: int, repeats: int) -> None:
-    request = Request(registry, threads=threads, repeats=repeats, seconds=20)
+    request = BenchRequest(registry, threads=threads, repeats=repeats, seconds=20)
     for case in CASES:
         for rows in ROWS:
             found = {row["way"]: row for row in measure(request, *case, rows)}
@@ -168,7 +168,7 @@ def huge(report: Report) -> None:
     times = {}
     for exponent, levels in ((16, 10), (20, 14)):
         step = step_of(HSSMap((2**exponent,), (2**exponent,), levels, rank=8), HUGE_ROWS)
-        times[exponent] = alternate({"huge": step}, repeats=5, seconds=60)["huge"].median
+        times[exponent] = time_in_turns({"huge": step}, repeats=5, seconds=60)["huge"].median
         report.add(f"2^{exponent} points, {HUGE_ROWS} rows", times[exponent], unit="ms")
         if exponent == 20:
             report.add("2^20 points: memory of a step", memory_of(step) / 2**30, unit="GB")

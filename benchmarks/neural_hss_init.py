@@ -26,7 +26,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from pdebench_hss_models.neural_hss.layer import HSSLayer, HSSMap
+from pdebench_hss_models.neural_hss.layer import HSSChain, HSSLayer, HSSMap
 from pdebench_hss_models.neural_hss.lift import DenseMap
 from pdebench_hss_models.neural_hss.matrix.parameters import HSSMatrix
 from torch import Tensor, nn
@@ -77,7 +77,8 @@ def noise(shape: torch.Size, fan_in: int, gain: float) -> Tensor:
     return torch.randn(shape) * (gain / math.sqrt(fan_in))
 
 
-def reset_matrix(matrix: HSSMatrix, candidate: Candidate, dim: int) -> None:
+def reset_matrix(matrix: HSSMatrix, candidate: Candidate, dim: int, added: int) -> None:
+    """One axis of ``dim``, of ``added`` terms that are summed."""
     for i, d in enumerate(matrix.D):
         d.copy_(noise(d.shape, d.shape[-1], candidate.leaf if i == 0 else candidate.basis))
     for u, v in zip(matrix.U, matrix.V):
@@ -85,7 +86,7 @@ def reset_matrix(matrix: HSSMatrix, candidate: Candidate, dim: int) -> None:
         v.copy_(noise(v.shape, v.shape[-2], candidate.basis))
     matrix.D[0].diagonal(dim1=-2, dim2=-1).add_(candidate.identity)
     for outermost in (matrix.D[0], *matrix.U[:1]):
-        outermost.mul_(matrix.terms ** (-0.5 / dim))
+        outermost.mul_(added ** (-0.5 / dim))
 
 
 @torch.no_grad()
@@ -93,13 +94,16 @@ def reset(model: nn.Module, candidate: Candidate) -> None:
     for module in model.modules():
         if isinstance(module, HSSMap):
             for matrix in module.axes:
-                reset_matrix(matrix, candidate, len(module.axes))
+                reset_matrix(matrix, candidate, len(module.axes), matrix.terms)
         elif isinstance(module, DenseMap):
             for weight in module.axes:
                 weight.copy_(noise(weight.shape, weight.shape[-1], candidate.ends))
                 weight.diagonal(dim1=-2, dim2=-1).add_(candidate.ends_identity)
         elif isinstance(module, HSSLayer):
             module.slope.fill_(candidate.slope)
+        elif isinstance(module, HSSChain):
+            reset_matrix(module.matrices, candidate, dim=1, added=1)
+            module.slopes.fill_(candidate.slope)
 
 
 def split_train(data: TaskData) -> tuple[TrainSet, TrainSet]:

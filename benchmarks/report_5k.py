@@ -16,6 +16,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+from pdebench_hss_studies.published import published_tables
 
 from pdebench_hss.contract.budget import Budget
 from pdebench_hss.contract.optimizer import Optimizer
@@ -44,8 +45,8 @@ def make_board(tasks: int, seeds: int, rng: np.random.Generator) -> Board:
 
 def make_record(task: str, model: str, seed: int, rng: np.random.Generator) -> Record:
     trial = Trial(
-        model=model, model_label=model, model_version="1", model_origin="benchmark 1", task=task, task_label=task,
-        task_params={}, task_origin="benchmark 1", equation=f"{task} Eq.",
+        model=model, model_label=model, model_version="1", task=task, task_label=task,
+        task_params={}, equation=f"{task} Eq.",
         hparams={"width": 32, "depth": 4, "seed_of_width": model}, optimizer=Optimizer(16, 1e-3, 1e-5, 0.0),
         data_id=f"data of {task}", data_seed=0, scale="small", budget=Budget("steps", 500), n_train=256,
         seed=seed, device="cpu", metric="relative_l2", training_free=model < "model_03",
@@ -114,7 +115,7 @@ def main() -> None:
 
 def measure(board: Board, browser: bool) -> None:
     start = time.perf_counter()
-    data = page_data([board])
+    data = page_data([board], published_tables())
     shown = gallery(data["summary"]["rows"], make_pictures)
     text = render(data, shown, "5,000 trials")
     what = f"{len(board.records)} trials, {len(shown)} with pictures"

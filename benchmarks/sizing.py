@@ -15,10 +15,10 @@ from collections import defaultdict
 from collections.abc import Iterable
 from pathlib import Path
 
+from pdebench_hss_studies.published import published_tables
 from tabulate import tabulate
 
 from pdebench_hss.base.files import human_bytes
-from pdebench_hss.boards.published import published
 from pdebench_hss.contract.registry import Registry, load_registry
 from pdebench_hss.data.cache import Dataset, _sample_bytes
 from pdebench_hss.runs.config import RunConfig
@@ -31,7 +31,7 @@ OTHERS = {"poisson_1d", "poisson_3d"}  # in its figures and not in its tables
 
 
 def cells_of_the_paper(registry: Registry, scale: str) -> list[Cell]:
-    tasks = sorted(({task for task, _ in published()} | OTHERS) & set(registry.tasks))
+    tasks = sorted(({row.task for table in published_tables() for row in table.rows} | OTHERS) & set(registry.tasks))
     with tempfile.TemporaryDirectory() as folder:
         config = RunConfig(models=MODELS, tasks=tasks, scale=scale, device="cpu", out=folder)
         return make_plan(config, registry, Store(folder)).cells

@@ -15,6 +15,7 @@ from pathlib import Path
 from PIL import Image
 from playwright.sync_api import Browser, Page, sync_playwright
 
+from pdebench_hss.contract.registry import load_registry
 from pdebench_hss.report import write_report
 
 IMAGES = Path(__file__).parent / "images"
@@ -25,7 +26,7 @@ def main(board: Path, choices: str) -> None:
     IMAGES.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as tool:
         path = Path(folder) / "report.html"
-        write_report([board], path)
+        write_report([board], path, load_registry().reference_tables())
         browser = tool.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
         address = f"{path.as_uri()}#{choices}"
         desktop = open_page(browser, address, 1280, 1000, "light")

@@ -51,7 +51,7 @@ print(pb.compare("boards/first", "boards/second").to_string(index=False))
 # Everything that was measured, with the error of each test sample and the learning curve.
 
 # %%
-from pdebench_hss.trials.store import Store  # noqa: E402
+from pdebench_hss import Store  # noqa: E402
 
 store = Store("boards/first")
 record = next(record for record in store.all() if record.trial.model_label == "resnet")

@@ -59,7 +59,7 @@ def _name(source: Any, number: int) -> str:
 
 
 def load_task(name: str, scale: str = "small", seed: int = 0, jobs: int = 1, **params: Any) -> cache.TaskData:
-    """A task's samples in physical units, made now if they are not cached: ``load_task("heat_1d").train.inputs``."""
+    """A task's samples in physical units, made now if they are not cached: ``load_task(name).train.inputs``."""
     registry = load_registry()
     choice = registry.choose_tasks(name)[0]
     task = registry.task(choice.name)

@@ -23,6 +23,26 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: item.get_closest_marker("early") is None)  # a stable sort: the others keep their order
 
 
+# In CI everything is installed that a test may need, so a skip there means that something went missing unnoticed.
+NOTHING_SKIPS = "PDEBENCH_HSS_NOTHING_SKIPS"
+
+
+def _without_skips(report):
+    if report.skipped and os.environ.get(NOTHING_SKIPS) and not hasattr(report, "wasxfail"):
+        report.outcome, report.longrepr = "failed", f"skipped, and {NOTHING_SKIPS} is set: {report.longrepr}"
+    return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport():
+    return _without_skips((yield))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report():
+    return _without_skips((yield))
+
+
 @pytest.fixture(autouse=True)
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Every test has a data cache of its own."""

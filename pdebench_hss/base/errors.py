@@ -37,7 +37,11 @@ class ContractError(AssertionError):
     """A promise that a model or a task doesn't keep, and what to look for (`pdebench_hss.testing`)."""
 
 
+class Interrupted(Exception):
+    """A trial was asked to stop; its state is saved."""
+
+
 def did_you_mean(wrong: str, known: Iterable[str]) -> str:
-    """`` Did you mean 'fno'?`` or nothing."""
+    """`` Did you mean 'net'?`` or nothing."""
     close = difflib.get_close_matches(wrong, list(known), n=1, cutoff=0.5)
     return f" Did you mean {close[0]!r}?" if close else ""

@@ -15,7 +15,7 @@ from .hashing import digest
 # torch reads the first at its first allocation. Memory for a large array then comes in pages of 2 MB instead of 4 KB:
 # fetching pages was half of the time of a training step on arrays of more than 32 MB, which glibc gives back after each
 # use. The others are for arrays of 2 to 32 MB: glibc, which reads them when a process starts, keeps what is freed. To
-# give it back cost Green Learning half of each step (`poisson_1d` at scale paper), now that its pages are large.
+# give it back cost models with arrays of that size half of each step, now that their pages are large.
 LARGE_PAGES = {
     "THP_MEM_ALLOC_ENABLE": "1",
     "MALLOC_MMAP_THRESHOLD_": str(2**25),

@@ -8,6 +8,7 @@ Every writer and printer sends what it did not make itself through one of these:
                 in front. `csv_text` reads it back: a table gives the same names as its records
     markdown    a Markdown page: HTML, links and cell borders are text
     latex       a LaTeX table: commands are text
+    in_figure   a figure: what stands between dollars is text, which matplotlib would read as a formula
 
 Ordinary text comes out as it went in. In CSV files the rules are exact, so that they can be undone: a backslash that
 would look like a spelled character is spelled too, and an apostrophe is added to text that is a formula after any
@@ -77,6 +78,11 @@ def markdown(text: object) -> str:
 def code(text: object) -> str:
     """Text inside a code span of a Markdown page, which knows no escapes."""
     return visible(text).replace("`", "'").replace("|", "¦")
+
+
+def in_figure(text: object) -> str:
+    """Text in a figure; twice does no more than once."""
+    return re.sub(r"(?<!\\)\$", r"\\$", visible(text, keep="\n"))
 
 
 _TEX = {symbol: rf"\{symbol}" for symbol in "_%&#${}"} | {

@@ -1,4 +1,4 @@
-"""``bench models``: a prediction and a training step of every model at a task's grid and batch, by default the paper's.
+"""``bench models``: a prediction and a training step of every model at a task's grid and batch, at scale paper.
 
 A step is forward pass, mean squared error and backward pass, on noise: time does not depend on the values. Closed forms
 have no steps and are left out. A batch that does not fit into memory or into the time for a row is halved until it
@@ -20,10 +20,8 @@ from ..contract.selection import check_options
 from ..contract.task import TaskInfo
 from ..training import flops
 from ..training.parameters import count_parameters
-from .timing import Request, Result, TookTooLong, alternate, memory_of, time_limit
+from .timing import BenchRequest, BenchResult, TookTooLong, memory_of, time_in_turns, time_limit
 
-# The tasks of the paper's timing figures, and its largest.
-TASKS = "heat_1d,burgers_1d,poisson_2d,gray_scott_forward,navier_stokes_forward,poisson_3d"
 COLUMNS = [
     *("task", "model", "scale", "grid", "batch", "batch_asked", "params_real"),
     *("step_ms", "step_ms_low", "step_ms_high", "forward_ms", "forward_ms_low", "forward_ms_high", "repeats"),
@@ -48,22 +46,22 @@ class Subject:
             self.module(self.inputs)
 
 
-def bench_models(request: Request) -> Result:
+def bench_models(request: BenchRequest) -> BenchResult:
     torch.set_num_threads(request.threads)
     rows: list[dict[str, Any]] = []
-    for task_choice in request.registry.choose_tasks(request.tasks or TASKS):
+    for task_choice in request.registry.choose_tasks(request.tasks or "all"):
         spec = request.registry.task(task_choice.name).spec
         spec, params = spec.with_options(task_choice.options)
         rows += bench_task(request, spec.info(request.scale, params))
     from ..plots.bars import draw_timings
 
-    titles = {name: found.spec.title for name, found in request.registry.models.items()}
+    titles = request.registry.titles()
     timed = [row for row in rows if row["status"] == "ok"]
     figures = {f"models_{kind}": draw_timings(timed, kind, titles) for kind in ("step", "forward")} if timed else {}
-    return Result(COLUMNS, rows, figures)
+    return BenchResult(COLUMNS, rows, figures)
 
 
-def bench_task(request: Request, task: TaskInfo) -> list[dict[str, Any]]:
+def bench_task(request: BenchRequest, task: TaskInfo) -> list[dict[str, Any]]:
     """All models of one task in turn."""
     rows: dict[str, dict[str, Any]] = {}
     subjects: dict[str, Subject] = {}
@@ -81,12 +79,12 @@ def bench_task(request: Request, task: TaskInfo) -> list[dict[str, Any]]:
         request.say(f"{task.name}: {choice.label} {row['status']} {row['reason']}".rstrip())
     for kind in ("step", "forward"):
         functions: dict[str, Callable[[], Any]] = {name: getattr(subject, kind) for name, subject in subjects.items()}
-        for name, found in alternate(functions, request.repeats, request.seconds).items():
+        for name, found in time_in_turns(functions, request.repeats, request.seconds).items():
             rows[name].update(found.columns(kind), repeats=found.repeats)
     return list(rows.values())
 
 
-def head(request: Request, task: TaskInfo, model: str) -> dict[str, Any]:
+def head(request: BenchRequest, task: TaskInfo, model: str) -> dict[str, Any]:
     batch = task.spec.scales[task.scale].recipe.batch
     return {
         "task": task.name,
@@ -102,7 +100,7 @@ def head(request: Request, task: TaskInfo, model: str) -> dict[str, Any]:
     }
 
 
-def prepare(spec: ModelSpec, task: TaskInfo, hparams: dict, row: dict[str, Any], request: Request) -> Subject:
+def prepare(spec: ModelSpec, task: TaskInfo, hparams: dict, row: dict[str, Any], request: BenchRequest) -> Subject:
     """The model with the largest batch, halving the task's own, that fits into memory and a fifth of the time."""
     torch.manual_seed(0)
     module = spec.make(task, hparams)

@@ -1,8 +1,8 @@
 """Time and memory of computations side by side: ``pdebench-hss bench NAME``.
 
-A bench is a function ``(request) -> Result`` that a plugin names in the hook ``pdebench_hss_benches``. What is compared
-takes turns (a machine that gets slower meets all alike), after a warm-up, with the number of threads fixed and written
-down. The median is reported, with the quarter and three-quarter marks as its spread.
+A bench is a function ``(request) -> BenchResult`` that a plugin names in the hook ``pdebench_hss_benches``. What is
+compared takes turns (a machine that gets slower meets all alike), after a warm-up, with the number of threads fixed and
+written down. The median is reported, with the quarter and three-quarter marks as its spread.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ FEWEST = 3  # measurements of something slow
 
 
 @dataclass(frozen=True)
-class Request:
+class BenchRequest:
     """What was asked for. ``seconds`` bounds the time spent on one row; a bench ignores what it has no use for."""
 
     registry: Registry
@@ -41,7 +41,7 @@ class Request:
 
 
 @dataclass
-class Result:
+class BenchResult:
     """Rows for the CSV and the terminal, and figures by name."""
 
     columns: list[str]
@@ -62,7 +62,9 @@ class Timing:
         return {f"{name}_ms": self.median, f"{name}_ms_low": self.low, f"{name}_ms_high": self.high}
 
 
-def alternate(functions: Mapping[str, Callable[[], Any]], repeats: int = 9, seconds: float = 60.0) -> dict[str, Timing]:
+def time_in_turns(
+    functions: Mapping[str, Callable[[], Any]], repeats: int = 9, seconds: float = 60.0
+) -> dict[str, Timing]:
     """Time all functions in turn, each warm; slow ones less often, but `FEWEST` times at least."""
     inner, rounds = {}, {}
     for name, function in functions.items():

@@ -268,7 +268,7 @@ DISPLAY_HEADERS = ["#", "model", "error", "params", "fit", "predict", "skill", "
 
 
 def title(row: pd.Series) -> str:
-    """The equation's name; titles come from the paper and may have TeX's dash."""
+    """The equation's name; titles may have TeX's dash."""
     return str(row["equation"]).replace("--", "–")
 
 

@@ -144,7 +144,6 @@ def pareto(board: pd.DataFrame, x: str) -> pd.DataFrame:
 
 
 NO_SOLVER = "no classical solver on the board"
-GUESSES = ("mean", "persistence")  # what a model has to beat before its speed is worth anything
 SOLVER_COLUMNS = ["model", "test_err_mean", "predict_ms", "hardware"]
 BREAK_EVEN_COLUMNS = [
     *(*GROUP, "model", "test_err_mean", "data_seconds", "fit_seconds", "predict_ms"),
@@ -153,24 +152,22 @@ BREAK_EVEN_COLUMNS = [
 
 
 def break_even(
-    board: pd.DataFrame,
-    levels: pd.DataFrame | None = None,
-    solver: str = "coarse_solver",
-    guesses: Sequence[str] = GUESSES,
+    board: pd.DataFrame, solvers: Sequence[str], guesses: Sequence[str] = (), levels: pd.DataFrame | None = None
 ) -> pd.DataFrame:
     """After how many solves each model has repaid its data and its training against the solver of equal accuracy.
 
-    ``levels`` has a row per level of the classical solver that a trial measured (`tables.solver_levels`).
+    ``solvers`` are the classical ones and ``guesses`` what a model has to beat before its speed is worth anything.
+    ``levels`` has a row per level of a solver that a trial measured (`frames.solver_levels`).
     ``break_even`` is infinite where the model is not faster, and NaN where ``note`` says why there is none.
     """
     rows = []
     finished = board[board["status"] == Status.OK]
     for _, group in finished.groupby(GROUP, sort=False, dropna=False):
         name = group["model"].str.partition("[")[0]
-        solvers = _levels_of(group[name == solver], levels)
+        classical = _levels_of(group[name.isin(solvers)], levels)
         guess = group[name.isin(guesses)]
-        for _, row in group[(name != solver) & ~name.isin(guesses)].iterrows():
-            rows.append({**row[BREAK_EVEN_COLUMNS[: len(GROUP) + 5]], **_repaid(row, solvers, guess)})
+        for _, row in group[~name.isin([*solvers, *guesses])].iterrows():
+            rows.append({**row[BREAK_EVEN_COLUMNS[: len(GROUP) + 5]], **_repaid(row, classical, guess)})
     return pd.DataFrame(rows, columns=BREAK_EVEN_COLUMNS)
 
 

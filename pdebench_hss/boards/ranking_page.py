@@ -7,18 +7,19 @@ import math
 import pandas as pd
 
 from ..base.plain_text import markdown
+from ..contract.registry import Registry
 from .frames import GROUP, format_error
 from .ranking import NO_SOLVER, Ranking, average_ranks, break_even
 
 
-def statistics_page(board: pd.DataFrame, levels: pd.DataFrame | None = None) -> str:
+def statistics_page(board: pd.DataFrame, registry: Registry, levels: pd.DataFrame | None = None) -> str:
     """The page (``levels``: see `break_even`); empty if the board has too little for any of it."""
     parts = []
     if not board[GROUP].drop_duplicates()["task"].duplicated().any():
         ranking = average_ranks(board)
         if len(ranking.tasks) > 1 and len(ranking.ranks) > 1:
             parts.append(_ranks(ranking))
-    repaid = break_even(board, levels)
+    repaid = break_even(board, registry.models_in("solver"), registry.models_in("guess"), levels)
     repaid = repaid[repaid["note"] != NO_SOLVER]
     if len(repaid):
         parts.append(_break_even(repaid))

@@ -1,11 +1,12 @@
 """A board: a directory of records with everything that is derived from them.
 
-`write_board` makes, from the records alone and so bit for bit the same at any time and on any machine,
+`write_board` makes, from the records alone and so bit for bit the same at any time and on any machine (that has the
+same printed tables),
 
     results.csv                     one row per trial, full precision
     leaderboard.csv, .md            one row per task and model
     statistics.md                   average ranks over tasks, break-even against the classical solver
-    table_1d.csv, .md, .tex         the paper's tables, where the board has rows of them; table_2d likewise
+    NAME.csv, .md, .tex             each printed table that the board has rows of, ours beside it
     README.md                       machine, versions, command, date, how long: from the records' own account
 """
 
@@ -24,33 +25,37 @@ from ..base.devices import DEFAULT_PRECISION, label
 from ..base.errors import StoreError
 from ..base.files import replacing, write_text
 from ..base.plain_text import code, markdown, visible, write_csv
+from ..contract.reference_table import ReferenceTable
+from ..contract.registry import Registry
 from ..trials.record import Record
 from ..trials.status import Status
 from ..trials.store import Store
 from . import frames as tables
 from . import reference_tables
 from .intervals import by_start
-from .published import published_tables
 from .ranking_page import statistics_page
 
 
-def write_board(store: Store) -> tuple[pd.DataFrame, list[Path]]:
-    """(Re)write all tables of a directory from its records; returns the leaderboard and what was written."""
+def write_board(store: Store, registry: Registry) -> tuple[pd.DataFrame, list[Path]]:
+    """(Re)write all tables of a directory from its records; returns the leaderboard and what was written.
+
+    Of what is installed, the printed tables are asked for, and which models are guesses or solvers.
+    """
     records, errors = read_records(store)
     if not any(record.status is not Status.MISSING for record in records) and store.keys():
         raise StoreError(f"no record in {store.path} can be read by this version; its tables are left as they are")
     trials = sorted_results(records)
-    board = tables.leaderboard(trials, errors)
-    texts = {"leaderboard.md": tables.to_markdown(board), "README.md": readme(records, store.commands())}
+    board, references = tables.leaderboard(trials, errors), registry.reference_tables()
+    texts = {"leaderboard.md": tables.to_markdown(board), "README.md": readme(records, store.commands(), references)}
     frames = {"results.csv": trials, "leaderboard.csv": board}
-    if page := statistics_page(board, tables.solver_levels(records)):
+    if page := statistics_page(board, registry, tables.solver_levels(records)):
         texts["statistics.md"] = page
-    for name in published_tables():
-        if reference_tables.has_rows(board, name):
-            table = reference_tables.paper_table(board, name)
-            frames[f"{name}.csv"] = table
-            texts[f"{name}.md"] = reference_tables.to_markdown(table, board, name)
-            texts[f"{name}.tex"] = reference_tables.to_latex(table, board, name)
+    for reference in references:
+        if reference_tables.has_rows(reference, board):
+            table = reference_tables.filled(reference, board)
+            frames[f"{reference.name}.csv"] = table
+            texts[f"{reference.name}.md"] = reference_tables.to_markdown(reference, table, board)
+            texts[f"{reference.name}.tex"] = reference_tables.to_latex(reference, table, board)
     for name, frame in frames.items():
         with replacing(store.path / name) as temporary:
             write_csv(frame, temporary)
@@ -78,7 +83,7 @@ def read_records(store: Store) -> tuple[list[Record], dict[str, np.ndarray]]:
     return [record for record, _ in found], errors
 
 
-def readme(records: list[Record], commands: list[str]) -> str:
+def readme(records: list[Record], commands: list[str], references: Iterable[ReferenceTable] = ()) -> str:
     """Where the numbers of a board come from."""
     ran = [record for record in records if record.provenance]
     parts = [
@@ -88,7 +93,7 @@ def readme(records: list[Record], commands: list[str]) -> str:
         "\n".join(["Rebuild the tables from the records, bit for bit:", "", *_code(["pdebench-hss leaderboard ."])]),
         "\n".join(f"- {fact}" for fact in [*_trials(records), *_when(ran), *_machine(ran)]),
         "## Data\n\n" + _data(records),
-        "## Files\n\n" + FILES,
+        "## Files\n\n" + _files(references),
     ]
     return "\n\n".join(parts) + "\n"
 
@@ -98,9 +103,17 @@ FILES = """\
 |---|---|
 | `leaderboard.md`, `.csv` | one row per task and model |
 | `results.csv` | one row per trial |
-| `table_1d`, `table_2d` | the paper's tables with ours beside the published numbers (`.md`, `.csv`, `.tex`) |
-| `statistics.md` | average ranks over tasks; after how many solves a model has repaid its training |
+{references}| `statistics.md` | average ranks over tasks; after how many solves a model has repaid its training |
 | `records/` | each trial's record (JSON) and its errors sample by sample (NPZ) |"""
+
+
+def _files(references: Iterable[ReferenceTable]) -> str:
+    names: dict[str, list[str]] = {}
+    for reference in references:
+        names.setdefault(reference.source, []).append(f"`{reference.name}`")
+    what = "tables with ours beside the published numbers (`.md`, `.csv`, `.tex`)"
+    rows = [f"| {', '.join(own)} | {markdown(source)}'s {what} |\n" for source, own in names.items()]
+    return FILES.format(references="".join(rows))
 
 
 def _code(lines: list[str]) -> list[str]:

@@ -17,6 +17,7 @@ from . import (
     doctor,
     listing,
     new,
+    pack,
     params,
     plot,
     report,
@@ -68,6 +69,7 @@ app.command("compare")(compare.compare)
 app.command("plot")(plot.plot)
 app.command("report")(report.report)
 app.command("serve")(report.serve)
+app.command("pack")(pack.pack)
 app.command("bench")(bench.bench)
 app.add_typer(data.app, name="data")
 app.command("doctor")(doctor.doctor)

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from ..contract.registry import load_reference, load_registry
-from .output import Format, FormatOption, PluginOption, StrictOption, print_rows, warn_broken
+from ..contract.registry import load_reference
+from .output import Format, FormatOption, PluginOption, StrictOption, installed, print_rows
 
 
 def bench(
@@ -33,14 +33,14 @@ def bench(
     pdebench-hss bench models --tasks poisson_2d --models neural_hss,fno,resnet
     pdebench-hss bench layers --explain
     """
-    registry = load_registry(plugin or (), strict=bool(strict))
-    warn_broken(registry)
+    registry = installed(plugin, strict=strict)
     measure = load_reference("bench", name, registry.bench(name))
 
-    from ..bench.timing import Request
+    from ..base.plain_text import visible
+    from ..bench.timing import BenchRequest
     from ..runs.config import available_cores
 
-    request = Request(
+    request = BenchRequest(
         registry=registry,
         models=models,
         tasks=tasks,
@@ -49,7 +49,7 @@ def bench(
         repeats=repeats,
         seconds=seconds,
         explain=explain,
-        say=lambda text: print(text, flush=True) if form is Format.table else None,
+        say=lambda text: print(visible(text, keep="\n"), flush=True) if form is Format.table else None,
     )
     result = measure(request)
     print_rows([{**row, **_short(row)} for row in result.rows], result.columns, form)
@@ -57,7 +57,7 @@ def bench(
         return
     for path in _write(Path(out), name, result):
         if form is Format.table:
-            print(f"wrote {path}")
+            print(f"wrote {visible(path)}")
 
 
 def _short(row: dict) -> dict[str, str]:
@@ -68,12 +68,14 @@ def _short(row: dict) -> dict[str, str]:
 def _write(folder: Path, name: str, result) -> list[Path]:  # type: ignore[no-untyped-def]
     import pandas as pd
 
-    from ..base.files import write_text
+    from ..base.files import replacing
+    from ..base.plain_text import write_csv
     from ..plots.style import save
 
     folder.mkdir(parents=True, exist_ok=True)
     table = folder / f"{name}.csv"
-    write_text(table, pd.DataFrame(result.rows, columns=result.columns).to_csv(index=False))
+    with replacing(table) as temporary:
+        write_csv(pd.DataFrame(result.rows, columns=result.columns), temporary)
     written = [table]
     for figure_name, figure in result.figures.items():
         written += save(figure, [folder / f"{figure_name}.png"])

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .output import Format, FormatOption
+from .output import Format, FormatOption, PluginOption, installed
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -19,6 +19,7 @@ def leaderboard(
         Path, typer.Argument(metavar="BOARD", help="A directory that `run` wrote, or a results.csv.")
     ] = Path("leaderboards/latest"),
     form: FormatOption = Format.table,
+    plugin: PluginOption = None,
 ) -> None:
     """Rebuild the tables of a results directory from its records, and print the leaderboard.
 
@@ -30,7 +31,7 @@ def leaderboard(
     from ..boards.frames import to_markdown
     from .display import print_board
 
-    board = _board(source)
+    board = _board(source, plugin)
     if form is Format.csv:
         write_csv(board, sys.stdout)
     elif form is Format.json:
@@ -41,7 +42,7 @@ def leaderboard(
         print_board(board)
 
 
-def _board(source: Path) -> pd.DataFrame:
+def _board(source: Path, plugins: list[str] | None) -> pd.DataFrame:
     from ..base.errors import UsageError
     from ..boards.reading import read_board
     from ..boards.writing import write_board
@@ -52,4 +53,4 @@ def _board(source: Path) -> pd.DataFrame:
     store = Store(source)
     if not store.keys():
         raise UsageError(f"{source} holds no records; make some with: pdebench-hss run --out {source} --tasks ...")
-    return write_board(store)[0]
+    return write_board(store, installed(plugins))[0]

@@ -9,9 +9,9 @@ from typing import Annotated, Any
 
 import typer
 
-from ..contract.registry import load_registry
+from ..base.plain_text import visible
 from ..contract.selection import choose_any
-from .output import Format, FormatOption, PluginOption, StrictOption, print_rows, warn, warn_broken
+from .output import Format, FormatOption, PluginOption, StrictOption, installed, print_rows, warn
 
 
 def check(
@@ -29,8 +29,7 @@ def check(
     """
     from ..testing.tasks import task_cases
 
-    registry = load_registry(plugin or (), strict=bool(strict))
-    warn_broken(registry)
+    registry = installed(plugin, strict=strict)
     models, own_tasks = choose_any(names, registry.models, registry.tasks)
     quiet = form is not Format.table
     rows: list[dict[str, Any]] = []
@@ -64,6 +63,7 @@ def _check(name: str, model: str, cases: Sequence[Any], quiet: bool) -> list[dic
         task = case.task.name
         rows.append({"model": model, "task": task, "promise": case.name, "status": status, "message": message})
         if status != "ok" and not quiet:
+            message = visible(message, keep="\n")
             print(f"✗ {name}{f' on {task}' if model else ''}: {case.name}: {message}")
     if not quiet:
         kept = sum(row["status"] == "ok" for row in rows)

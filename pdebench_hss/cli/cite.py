@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from ..base.errors import UsageError
+from ..base.plain_text import visible
 from ..contract.citations import SOFTWARE, bibliography
 from ..contract.registry import Registry, load_registry
 from ..contract.selection import choose_any
@@ -35,7 +36,8 @@ def cite(
         models, tasks = _used(Path(words[0]))
     else:
         models, tasks = choose_any(words, registry.models, registry.tasks)
-    print(bibliography([("this program", SOFTWARE), *_citations(registry, models, tasks)]), end="")
+    text = bibliography([("this program", SOFTWARE), *_citations(registry, models, tasks)])
+    print(visible(text, keep="\n\t"), end="")
 
 
 def _used(directory: Path) -> tuple[list[str], list[str]]:

@@ -5,25 +5,28 @@ from __future__ import annotations
 import sys
 import time
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, SpinnerColumn, TaskID, TextColumn, TimeRemainingColumn
+from rich.progress import Progress as Bars
 from rich.table import Table
 
 from ..base.devices import label
 from ..base.files import human_bytes
 from ..base.plain_text import visible
 from ..boards.frames import DISPLAY_HEADERS, GROUP, display_row, format_error, group_line, size_note, title
-from ..boards.published import published_range
+from ..contract.reference_table import ReferenceTable, printed_range
 from ..data.cache import Dataset
 from ..data.hdf5 import Header
 from ..runs.config import RunConfig
-from ..runs.plan import CACHED, KEEP, RETRY, RUN, SKIP, Plan
-from ..runs.runner import Outcome, Reporter
+from ..runs.plan import Action, Plan
+from ..runs.reporter import Reporter
+from ..runs.runner import Outcome
+from ..training.progress import Progress
 from ..trials.record import Record
 from ..trials.status import Status
 from ..trials.trial import Trial
@@ -74,9 +77,10 @@ class PlainReporter(Reporter):
     def trial_started(self, trial: Trial) -> None:
         self._said[trial.key] = time.monotonic()
 
-    def trial_progress(self, trial: Trial, event: dict[str, Any]) -> None:
+    def trial_progress(self, trial: Trial, progress: Progress) -> None:
         if self._is_time(trial.key):
-            console.print(f"…  {name(trial)}  {100 * event['fraction']:.0f}%  loss {event['loss']:.1e}", markup=False)
+            shown = f"{100 * progress.fraction:.0f}%  loss {progress.loss:.1e}"
+            console.print(f"…  {name(trial)}  {shown}", markup=False)
 
     def trial_finished(self, trial: Trial, record: Record) -> None:
         mark = MARKS.get(record.status, "[red]✗[/]")
@@ -96,7 +100,7 @@ class LiveReporter(PlainReporter):
 
     def __enter__(self) -> LiveReporter:
         self._bars: dict[str, TaskID] = {}
-        self._progress = Progress(
+        self._progress = Bars(
             SpinnerColumn(),
             TextColumn("{task.description}"),
             BarColumn(bar_width=24),
@@ -126,9 +130,9 @@ class LiveReporter(PlainReporter):
     def trial_started(self, trial: Trial) -> None:
         self._update(trial.key, name(trial), 0.0, "starting")
 
-    def trial_progress(self, trial: Trial, event: dict[str, Any]) -> None:
-        steps = f"{event['step']}/{event['total']}" if event["total"] else f"{event['step']}"
-        self._update(trial.key, name(trial), event["fraction"], f"{steps}  loss {event['loss']:.1e}")
+    def trial_progress(self, trial: Trial, progress: Progress) -> None:
+        steps = f"{progress.step}/{progress.total}" if progress.total else f"{progress.step}"
+        self._update(trial.key, name(trial), progress.fraction, f"{steps}  loss {progress.loss:.1e}")
 
     def trial_finished(self, trial: Trial, record: Record) -> None:
         self._remove(trial.key)
@@ -179,15 +183,15 @@ def _where(config: RunConfig) -> str:
 
 
 def plan_line(plan: Plan) -> str:
-    skipped = plan.having(SKIP)
+    skipped = plan.having(Action.SKIP)
     reasons = Counter(f"{cell.trial.model_label}: {cell.reason}" for cell in skipped)
     shown = ", ".join(list(reasons)[:3]) + (", …" if len(reasons) > 3 else "")
-    again = f", {len(plan.having(RETRY))} of them failed before" if plan.having(RETRY) else ""
+    again = f", {len(plan.having(Action.RETRY))} of them failed before" if plan.having(Action.RETRY) else ""
     return (
-        f"plan   {len(plan.cells)} trials: {len(plan.todo)} to run{again}, {len(plan.having(CACHED))} cached, "
+        f"plan   {len(plan.cells)} trials: {len(plan.todo)} to run{again}, {len(plan.having(Action.CACHED))} cached, "
         f"{len(skipped)} skipped"
         + (f" ({shown})" if shown else "")
-        + (f", {len(kept)} kept for a newer version" if (kept := plan.having(KEEP)) else "")
+        + (f", {len(kept)} kept for a newer version" if (kept := plan.having(Action.KEEP)) else "")
         + estimate_text(plan)
     )
 
@@ -210,21 +214,21 @@ def print_plan(config: RunConfig, plan: Plan) -> None:
     """``--dry-run``: the heading, and a line per cell."""
     console.print(heading(config), markup=False)
     console.print(visible(plan_line(plan)), markup=False)
-    words = {RUN: "run", RETRY: "retry", CACHED: "cached", SKIP: "skip", KEEP: "keep"}
     for cell in plan.cells:
         reason = f"  ({cell.reason})" if cell.reason else ""
-        line = f"{words[cell.action]:<7}{name(cell.trial)}  {cell.trial.budget}{reason}"
+        line = f"{cell.action:<7}{name(cell.trial)}  {cell.trial.budget}{reason}"
         console.print(visible(line), markup=False)
 
 
-def print_outcome(config: RunConfig, outcome: Outcome) -> None:
+def print_outcome(config: RunConfig, outcome: Outcome, references: Sequence[ReferenceTable]) -> None:
     """The tables of what this run was about, and where everything was written."""
     cells = [cell.trial for cell in outcome.plan.cells]
     tasks, budgets = {t.task_label for t in cells}, {str(t.budget) for t in cells}
     board = outcome.board
     mine = board[board["task"].isin(tasks) & board["budget"].isin(budgets) & (board["scale"] == config.scale)]
     print_board(mine)
-    console.print(f"wrote {_written(config.out, outcome.paths)}{_paper_note(outcome.plan)}", markup=False)
+    note = _printed_note(outcome.plan, references)
+    console.print(f"wrote {_written(config.out, outcome.paths)}{note}", markup=False)
 
 
 def _written(folder: str, paths: list[Path]) -> str:
@@ -255,10 +259,10 @@ def print_board(board: pd.DataFrame) -> None:
             console.print(visible(f"{note} See docs/models.md, or --match-params."), style="dim", markup=False)
 
 
-def _paper_note(plan: Plan) -> str:
-    """The paper's range, where one task was run and the paper has it."""
+def _printed_note(plan: Plan, references: Sequence[ReferenceTable]) -> str:
+    """The range that is printed, where one task was run and a table has it."""
     specs = {cell.dataset.spec.name: cell.dataset.spec for cell in plan.cells}
-    found = published_range(next(iter(specs))) if len(specs) == 1 else None
+    found = printed_range(references, next(iter(specs))) if len(specs) == 1 else None
     if found is None:
         return ""
     size = next(iter(specs.values())).scales.get("paper")

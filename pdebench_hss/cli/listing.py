@@ -4,20 +4,14 @@ from __future__ import annotations
 
 import typer
 
-from ..contract.registry import Registry, load_registry
-from .output import Format, FormatOption, PluginOption, StrictOption, print_rows, warn_broken
+from ..contract.registry import load_registry
+from .output import Format, FormatOption, PluginOption, StrictOption, installed, print_rows
 
 app = typer.Typer(
-    help="List models, tasks, studies, plugins, executors or benches.",
+    help="List models, tasks, studies, references, plugins, executors or benches.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
-
-
-def _registry(plugins: list[str] | None, strict: bool | None) -> Registry:
-    registry = load_registry(plugins or (), strict=bool(strict))
-    warn_broken(registry)
-    return registry
 
 
 @app.command()
@@ -32,7 +26,7 @@ def models(form: FormatOption = Format.table, plugin: PluginOption = None, stric
             "version": found.spec.version,
             "from": str(found.origin),
         }
-        for name, found in sorted(_registry(plugin, strict).models.items())
+        for name, found in sorted(installed(plugin, strict=strict).models.items())
     ]
     print_rows(rows, ["model", "title", "kind", "size knob", "version", "from"], form)
 
@@ -51,7 +45,7 @@ def tasks(form: FormatOption = Format.table, plugin: PluginOption = None, strict
             "scales": " ".join(f"{s}:{'x'.join(map(str, size.grid))}" for s, size in found.spec.scales.items()),
             "from": str(found.origin),
         }
-        for name, found in sorted(_registry(plugin, strict).tasks.items())
+        for name, found in sorted(installed(plugin, strict=strict).tasks.items())
     ]
     print_rows(rows, ["task", "title", "dim", "kind", "linear", "metric", "scales", "from"], form)
 
@@ -67,9 +61,26 @@ def studies(form: FormatOption = Format.table, plugin: PluginOption = None, stri
             "scales": " ".join(found.spec.scales),
             "from": str(found.origin),
         }
-        for name, found in sorted(_registry(plugin, strict).studies.items())
+        for name, found in sorted(installed(plugin, strict=strict).studies.items())
     ]
     print_rows(rows, ["study", "title", "paper", "scales", "from"], form)
+
+
+@app.command()
+def references(form: FormatOption = Format.table, plugin: PluginOption = None, strict: StrictOption = None) -> None:
+    """The printed tables that stand beside ours on a board."""
+    rows = [
+        {
+            "reference": name,
+            "source": found.spec.source,
+            "title": found.spec.title,
+            "rows": len(found.spec.rows),
+            "models": " ".join(found.spec.models),
+            "from": str(found.origin),
+        }
+        for name, found in sorted(installed(plugin, strict=strict).references.items())
+    ]
+    print_rows(rows, ["reference", "source", "title", "rows", "models", "from"], form)
 
 
 @app.command()
@@ -94,7 +105,7 @@ def plugins(form: FormatOption = Format.table, plugin: PluginOption = None, stri
 @app.command()
 def executors(form: FormatOption = Format.table, plugin: PluginOption = None, strict: StrictOption = None) -> None:
     """Where trials can run."""
-    registry = _registry(plugin, strict)
+    registry = installed(plugin, strict=strict)
     rows = [{"executor": name, "from": str(found.origin)} for name, found in sorted(registry.executors.items())]
     print_rows(rows, ["executor", "from"], form)
 
@@ -102,6 +113,6 @@ def executors(form: FormatOption = Format.table, plugin: PluginOption = None, st
 @app.command()
 def benches(form: FormatOption = Format.table, plugin: PluginOption = None, strict: StrictOption = None) -> None:
     """Benchmarks of time and memory."""
-    registry = _registry(plugin, strict)
+    registry = installed(plugin, strict=strict)
     rows = [{"bench": name, "from": str(found.origin)} for name, found in sorted(registry.benches.items())]
     print_rows(rows, ["bench", "from"], form)

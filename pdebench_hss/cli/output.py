@@ -7,9 +7,12 @@ import enum
 import json
 import sys
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+if TYPE_CHECKING:
+    from ..contract.registry import Registry
 
 
 class Format(str, enum.Enum):
@@ -46,7 +49,16 @@ def print_rows(rows: Sequence[dict[str, Any]], columns: Sequence[str], form: For
         print(tabulate(cells, headers=list(columns), tablefmt=style, disable_numparse=True))
 
 
-def warn_broken(registry: Any) -> None:
+def installed(plugins: Sequence[str] | None, *, strict: bool | None = False) -> Registry:
+    """What is installed, and what the given files bring; broken plugins are warned about."""
+    from ..contract.registry import load_registry
+
+    registry = load_registry(plugins or (), strict=bool(strict))
+    warn_broken(registry)
+    return registry
+
+
+def warn_broken(registry: Registry) -> None:
     for broken in registry.broken:
         warn(str(broken))
 

@@ -1,4 +1,4 @@
-"""``params``: how large each model is on each task, without allocating it, next to what the paper says."""
+"""``params``: how large each model is on each task, without allocating it, next to what is printed."""
 
 from __future__ import annotations
 
@@ -6,10 +6,9 @@ from typing import Annotated, Any
 
 import typer
 
-from ..boards.published import published
-from ..contract.registry import load_registry
+from ..contract.reference_table import printed
 from ..contract.selection import Choice, check_options
-from .output import Format, FormatOption, PluginOption, StrictOption, print_rows, warn_broken
+from .output import Format, FormatOption, PluginOption, StrictOption, installed, print_rows
 
 COLUMNS = ["task", "model", "params_real", "params_numel", "paper_params", "deviation"]
 
@@ -29,8 +28,7 @@ def params(
 
     Example:  pdebench-hss params --scale paper --format csv
     """
-    registry = load_registry(plugin or (), strict=bool(strict))
-    warn_broken(registry)
+    registry = installed(plugin, strict=strict)
     rows = []
     for task in registry.choose_tasks(tasks):
         for model in registry.choose_models(models):
@@ -51,7 +49,7 @@ def _row(registry: Any, task_choice: Choice, model_choice: Choice, scale: str) -
     hparams = model.hparams_for(info)
     hparams |= check_options(model_choice.options, hparams, f"model {model.name!r}")
     count = count_on_meta(model, info, hparams)
-    cell = published().get((task.name, model.name)) if scale == "paper" else None
+    cell = printed(registry.reference_tables(), task.name, model.name) if scale == "paper" else None
     paper = cell.param_count if cell else None
     deviation = None
     if paper and count.numel:

@@ -24,16 +24,16 @@ def plot(
 
     Example:  pdebench-hss plot leaderboards/latest
     """
+    from ..base.plain_text import visible
     from ..boards.reading import read_board
     from ..contract.registry import load_registry
     from ..plots import draw_board
-    from ..studies.study_run import titles_of
 
     board = read_board(source).summary
     folder = out or (source if source.is_dir() else source.parent) / "figures"
-    paths, complaints = draw_board(board, titles_of(load_registry(plugin or ())), folder, formats_of(figure))
+    paths, complaints = draw_board(board, load_registry(plugin or ()).titles(), folder, formats_of(figure))
     for complaint in complaints:
-        print(f"not drawn: {complaint}", file=sys.stderr)
+        print(f"not drawn: {visible(complaint)}", file=sys.stderr)
     print(f"wrote {', '.join(map(str, paths)) or 'nothing'}")
     if not paths:
         raise typer.Exit(2)

@@ -7,10 +7,13 @@ from typing import Annotated
 
 import typer
 
+from .output import PluginOption, installed
+
 
 def report(
     directories: Annotated[list[Path], typer.Argument(metavar="DIR...", help="Directories that `run` wrote.")],
     out: Annotated[Path, typer.Option(help="The file to write.")] = Path("report.html"),
+    plugin: PluginOption = None,
 ) -> None:
     """Write one self-contained HTML page about one or several boards: tables, charts and pictures, no network needed.
 
@@ -19,7 +22,7 @@ def report(
     from ..base.files import human_bytes
     from ..report import write_report
 
-    made = write_report(directories, out)
+    made = write_report(directories, out, installed(plugin).reference_tables())
     print(
         f"wrote {out}: {made['rows']} rows, {made['trials']} trials, pictures of {made['pictures']}, "
         f"{human_bytes(made['bytes'])}"
@@ -30,6 +33,7 @@ def serve(
     directory: Annotated[Path, typer.Argument(help="A directory that `run` writes.")] = Path("leaderboards/latest"),
     port: Annotated[int, typer.Option(help="0 takes any free one.")] = 8765,
     host: Annotated[str, typer.Option(help="Who may connect: the default is this machine only.")] = "127.0.0.1",
+    plugin: PluginOption = None,
 ) -> None:
     """Show a board in the browser while a run goes on; new records appear by themselves. Ctrl-C ends it.
 
@@ -41,7 +45,7 @@ def serve(
     if not directory.is_dir():
         raise UsageError(f"{directory}: no such directory; `pdebench-hss run --out {directory}` makes it")
     try:
-        server = Server(directory, host, port)
+        server = Server(directory, host, port, installed(plugin).reference_tables())
     except OSError as error:
         raise UsageError(f"can't listen on {host}:{port}: {error.strerror}. Choose another --port.") from None
     with server:

@@ -117,6 +117,6 @@ def run(
             print_plan(settings, engine.plan())
             return
         outcome = engine.execute()
-    print_outcome(settings, outcome)
+    print_outcome(settings, outcome, registry.reference_tables())
     if outcome.failed:
         raise typer.Exit(1)

@@ -11,12 +11,12 @@ import typer
 from ..base.errors import UsageError, did_you_mean
 from ..contract.citations import in_words
 from ..contract.model import ModelSpec
-from ..contract.registry import Registered, Registry, load_registry
+from ..contract.registry import Registered, Registry
 from ..contract.search import Space
 from ..contract.study import Study
 from ..contract.task import SCALES, TaskInfo, TaskSpec
 from ..contract.traits import kind_of, outline
-from .output import Format, FormatOption, PluginOption, StrictOption, print_rows, warn_broken
+from .output import Format, FormatOption, PluginOption, StrictOption, installed, print_rows
 
 Facts = list[tuple[str, Any]]
 
@@ -32,8 +32,7 @@ def show(
 
     Example:  pdebench-hss show poisson_1d --params
     """
-    registry = load_registry(plugin or (), strict=bool(strict))
-    warn_broken(registry)
+    registry = installed(plugin, strict=strict)
     if name in registry.models:
         facts = _model_facts(registry.models[name], registry)
     elif name in registry.tasks:
@@ -57,8 +56,10 @@ def _print(facts: Facts, form: Format) -> None:
         return
     from tabulate import tabulate
 
+    from ..base.plain_text import visible
+
     room = shutil.get_terminal_size((120, 24)).columns - max(len(row["what"]) for row in rows) - 2
-    cells = [[row["what"], str(row["value"])] for row in rows]
+    cells = [[visible(row["what"]), visible(row["value"], keep="\n")] for row in rows]
     print(tabulate(cells, tablefmt="plain", maxcolwidths=[None, max(room, 40)], disable_numparse=True))
 
 

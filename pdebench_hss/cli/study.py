@@ -69,6 +69,7 @@ def study(
     found = registry.study(name).spec
     formats = formats_of(figure)
 
+    from ..base.plain_text import visible
     from ..studies.study_run import StudyRun, write_study
     from .display import console, make_reporter
 
@@ -90,7 +91,7 @@ def study(
         "force": force,
         "plugins": plugin,
     }
-    console.print(f"{found.title}   ({found.paper})" if found.paper else found.title, markup=False)
+    console.print(visible(f"{found.title}   ({found.paper})" if found.paper else found.title), markup=False)
     with make_reporter() as reporter:
         given = {key: value for key, value in settings.items() if value is not None}
         engine = StudyRun(found, scale, given, registry, reporter, models)
@@ -139,11 +140,15 @@ def _print_points(table: Any, columns: list[str]) -> None:
     """The table behind the figure, as people read it."""
     from tabulate import tabulate
 
+    from ..base.plain_text import visible
     from ..boards.frames import format_error
 
     shown = ["task", "model", "n_train", *columns]
-    rows = [[*row[shown], _error(row, format_error), row["reason"]] for _, row in table.iterrows()]
-    print(tabulate(rows, [*shown, "error", ""], tablefmt="simple", disable_numparse=True))
+    rows = [
+        [visible(cell) for cell in (*row[shown], _error(row, format_error), row["reason"])]
+        for _, row in table.iterrows()
+    ]
+    print(tabulate(rows, [*map(visible, shown), "error", ""], tablefmt="simple", disable_numparse=True))
 
 
 def _error(row: Any, format_error: Any) -> str:

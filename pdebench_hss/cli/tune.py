@@ -120,7 +120,9 @@ def tune(
     _print_chosen(chosen)
     _say(f"wrote {path}; every try is in it and in {config.out}")
     _say(f"use it:  {_run_command(config)}")
-    if any(one.best.error == float("inf") for one in chosen):
+    if failed := sum(one.failed for one in chosen):
+        _say(f"{failed} tries failed; the same command tries them again")
+    if failed or any(one.best.error == float("inf") for one in chosen):
         raise typer.Exit(1)
 
 

@@ -10,14 +10,6 @@ from collections.abc import Iterable
 
 from ..base.version import __version__
 
-NEURAL_HSS = """@misc{sittoni2026neuralhss,
-  title  = {{Neural-HSS}: Hierarchical Semi-Separable Neural {PDE} Solver},
-  author = {Sittoni, Pietro and Zangrando, Emanuele and Casulli, Angelo Alberto and Guglielmi, Nicola and
-            Tudisco, Francesco},
-  note   = {Preprint},
-  year   = {2026}
-}"""
-
 SOFTWARE = f"""@software{{pdebench_hss,
   title   = {{pdebench-hss: a plugin-based benchmark for neural {{PDE}} solvers}},
   version = {{{__version__}}}

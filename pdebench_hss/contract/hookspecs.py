@@ -1,4 +1,4 @@
-"""The plugin contract: seven hooks, all optional.
+"""The plugin contract: eight hooks, all optional.
 
 A plugin is a module (or object) named by an entry point of group ``pdebench_hss``. It must be cheap to
 import: no torch, no scipy. What is heavy is named by a ``"package.module:attribute"`` string and imported
@@ -13,6 +13,7 @@ import pluggy
 
 if TYPE_CHECKING:
     from .model import ModelSpec
+    from .reference_table import ReferenceTable
     from .study import Study
     from .task import TaskSpec
 
@@ -35,6 +36,11 @@ def pdebench_hss_tasks() -> list[TaskSpec]:  # type: ignore[empty-body]
 @hookspec
 def pdebench_hss_studies() -> list[Study]:  # type: ignore[empty-body]
     """The studies (named sets of trials) this plugin brings."""
+
+
+@hookspec
+def pdebench_hss_references() -> list[ReferenceTable]:  # type: ignore[empty-body]
+    """The printed tables this plugin brings, to stand beside ours on every board that has a row of them."""
 
 
 @hookspec

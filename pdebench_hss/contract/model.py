@@ -29,6 +29,7 @@ from .task import NAME, TaskInfo
 RATES = ("lr", "lr_min", "weight_decay")
 WINDOW = ("unroll", "detach")  # of rollout tasks
 RECIPE_KEYS = (*RATES, *WINDOW)
+ROLES = ("", "solver", "guess")
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,6 +44,8 @@ class ModelSpec:
                     detach on rollout tasks, where the model has its own. Budget and batch belong to the task and are
                     the same for everybody.
     training_free   true of baselines that the others' skill is measured against.
+    role            ``"solver"``: a classical solver, which a model repays its training against; ``"guess"``: it knows
+                    nothing of the problem, and a model that is no better repays nothing. Usually neither.
     version         raise it whenever a change can change a result: it is part of every trial's key.
     citation        BibTeX entries; ``pdebench-hss cite`` prints them to those who used the model.
     resources       what a trial needs on a cluster, ``{"cpus": 4, "gpus": 0.5, "memory": "8G"}``, or
@@ -59,6 +62,7 @@ class ModelSpec:
     size_knob: str | None = None
     recipe: Mapping[str, float] | Callable[[TaskInfo, str], Mapping[str, float]] = field(default_factory=dict)
     training_free: bool = False
+    role: str = ""
     version: str = "1"
     citation: str = ""
     description: str = ""
@@ -69,6 +73,8 @@ class ModelSpec:
         who = f"model {self.name!r}"
         if not NAME.fullmatch(self.name):
             raise ValueError(f"{who}: a name is lower-case letters, digits and _, starting with a letter")
+        if self.role not in ROLES:
+            raise ValueError(f"{who}: unknown role {self.role!r}; roles are 'solver' and 'guess', or none")
         check_reference(self.build, who, "build")
         if isinstance(self.hparams, Mapping) and self.size_knob and self.size_knob not in self.hparams:
             raise ValueError(f"{who}: size_knob {self.size_knob!r} is not among its hparams")

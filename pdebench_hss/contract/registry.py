@@ -26,9 +26,10 @@ import pluggy
 from ..base.errors import PluginError, UsageError, did_you_mean
 from ..base.references import check_reference, resolve
 from . import hookspecs
-from .generators import clash
 from .guard import Misbehaved, TookTooLong, contained
+from .identity import clash
 from .model import ModelSpec
+from .reference_table import ReferenceTable, printed_titles
 from .selection import Choice, choose
 from .study import Study
 from .task import NAME, TaskSpec
@@ -47,6 +48,7 @@ class Origin:
     version: str
     entry_point: str
     file: str = ""
+    module: str = ""  # that the entry point names
 
     def __str__(self) -> str:
         return f"{self.distribution} {self.version}"
@@ -78,10 +80,12 @@ class Registry:
     executors: dict[str, Registered[str]] = field(default_factory=dict)
     benches: dict[str, Registered[str]] = field(default_factory=dict)
     studies: dict[str, Registered[Study]] = field(default_factory=dict)
+    references: dict[str, Registered[ReferenceTable]] = field(default_factory=dict)
     device_checks: dict[str, Registered[str]] = field(default_factory=dict)
     plugins: list[Origin] = field(default_factory=list)
     broken: list[BrokenPlugin] = field(default_factory=list)
     manager: pluggy.PluginManager = field(default_factory=lambda: pluggy.PluginManager(GROUP))
+    origins: dict[str, Origin] = field(default_factory=dict)  # by the name that the manager knows a plugin by
 
     def model(self, name: str) -> Registered[ModelSpec]:
         return _lookup(self.models, "model", name)
@@ -104,11 +108,25 @@ class Registry:
     def study(self, name: str) -> Registered[Study]:
         return _lookup(self.studies, "study", name, "studies")
 
+    def reference_tables(self) -> list[ReferenceTable]:
+        return [found.spec for found in self.references.values()]
+
+    def models_in(self, role: str) -> list[str]:
+        return [name for name, found in self.models.items() if found.spec.role == role]
+
+    def titles(self) -> dict[str, str]:
+        """How models and tasks are written. Models of printed tables come first, so that figures give them the first
+        colours; a model that is installed says itself how it is written."""
+        titles = printed_titles(self.reference_tables())
+        titles |= {name: found.spec.title for name, found in self.models.items()}
+        titles |= {name: found.spec.title for name, found in self.tasks.items()}
+        return titles
+
     def notify_finished(self, record: Any) -> list[BrokenPlugin]:
         """Tell trackers about a record; a tracker that raises is reported, and the others still hear of it."""
         failures = []
         for implementation in self.manager.hook.pdebench_hss_trial_finished.get_hookimpls():
-            origin = _origin_of(implementation.plugin_name)
+            origin = self.origins[implementation.plugin_name]
             try:
                 # The libraries of trackers tell their own processes things by variables of theirs.
                 with contained(_name_of(origin), may_extend_environment=True):
@@ -167,13 +185,15 @@ class _Found:
     models: Sequence[ModelSpec] = ()
     tasks: Sequence[TaskSpec] = ()
     studies: Sequence[Study] = ()
+    references: Sequence[ReferenceTable] = ()
     executors: Mapping[str, str] = field(default_factory=dict)
     benches: Mapping[str, str] = field(default_factory=dict)
     device_checks: Mapping[str, str] = field(default_factory=dict)
 
     def named(self) -> Iterator[tuple[str, str, str, Any]]:
         """Table, kind in words, name, spec."""
-        for table, kind in (("models", "model"), ("tasks", "task"), ("studies", "study")):
+        kinds = (("models", "model"), ("tasks", "task"), ("studies", "study"), ("references", "reference table"))
+        for table, kind in kinds:
             yield from ((table, kind, spec.name, spec) for spec in getattr(self, table))
         for table, kind in (("executors", "executor"), ("benches", "bench"), ("device_checks", "device check")):
             yield from ((table, kind, name, reference) for name, reference in getattr(self, table).items())
@@ -206,12 +226,14 @@ def _load(registry: Registry, origin: Origin, load: Callable[[], Any]) -> None:
 def _ask_all(registry: Registry, origin: Origin, plugin: Any, found: _Found) -> None:
     found.stage = "its hooks"
     with contained(_name_of(origin)):
-        registry.manager.register(plugin, name=f"{origin.distribution}|{origin.version}|{origin.entry_point}")
+        name = registry.manager.register(plugin, name=_name_of(origin))
+        registry.origins[name or ""] = origin
         registry.manager.check_pending()
     checks: dict[str, Callable[[str, Any], Any]] = {
         "models": partial(_specs, ModelSpec),
         "tasks": partial(_specs, TaskSpec),
         "studies": partial(_specs, Study),
+        "references": partial(_specs, ReferenceTable),
         "executors": _references,
         "benches": _references,
         "device_checks": _references,
@@ -287,11 +309,9 @@ def _name_of(origin: Origin) -> str:
 
 def _distribution(entry_point: EntryPoint) -> Origin:
     dist = entry_point.dist
-    return Origin(dist.name if dist else "unknown", dist.version if dist else "0", entry_point.name)
-
-
-def _origin_of(plugin_name: str) -> Origin:
-    return Origin(*plugin_name.split("|", 2))
+    return Origin(
+        *(dist.name if dist else "unknown", dist.version if dist else "0", entry_point.name), module=entry_point.module
+    )
 
 
 def _file_plugin(path: Path) -> tuple[Origin, Callable[[], ModuleType]]:

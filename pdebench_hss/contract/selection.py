@@ -1,4 +1,4 @@
-"""Names as people type them: ``fno``, ``neural_hss[rank=8,levels=2]``, ``poisson_*``, ``all``, and lists of those."""
+"""Names as people type them: ``net``, ``net[rank=8,levels=2]``, ``wave_*``, ``all``, and lists of those."""
 
 from __future__ import annotations
 

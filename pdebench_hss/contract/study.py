@@ -2,10 +2,10 @@
 
 A study is declared in YAML (or by the same keys in Python) and brought in by the hook ``pdebench_hss_studies``:
 
-    name: burgers_beta
-    title: Burgers' equation on its way to the heat equation
-    models: neural_hss,fno,linear
-    tasks: burgers_1d
+    name: wave_beta
+    title: Waves that are damped more and more
+    models: net,other_net,linear
+    tasks: wave_1d
     task_options: {beta: [1.0, 0.01, 0.0001]}
     seeds: 3
     columns: {beta: task.beta}

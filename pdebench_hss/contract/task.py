@@ -206,7 +206,8 @@ class TaskSpec:
     def digest(self) -> str:
         """A hash of what, besides the data, can change a result: how fields are scaled, padded and scored."""
         later = {"history": self.history} if self.history > 1 else {}  # came later: tasks without it keep their hash
-        return digest({**{name: describe(getattr(self, name)) for name in DECISIVE}, **later})[:12]
+        decisive = {name: describe(_without_module(getattr(self, name))) for name in DECISIVE}
+        return digest({**decisive, **later})[:12]
 
     def with_options(self, options: Mapping[str, Any]) -> tuple[TaskSpec, dict[str, Any]]:
         """This task with what was set in brackets: with that history, and the parameters of its data that were set."""
@@ -350,8 +351,13 @@ def describe(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [describe(v) for v in value]
     if callable(value):
-        return f"{value.__module__}:{value.__qualname__}"
+        return value.__qualname__  # not its module: a file may be moved
     return value
+
+
+def _without_module(part: Any) -> Any:
+    """``"package.module:function"`` as the function's name; anything else as it is."""
+    return part.rpartition(":")[2] if isinstance(part, str) else part
 
 
 def _choose(who: str, name: str, value: str, allowed: tuple[str, ...]) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..base.hashing import digest, seed_from
-from ..contract.generators import generator_of
+from ..contract.identity import generator_of
 from ..contract.registry import Registered
 from ..contract.task import Scale, TaskInfo, TaskSpec, describe
 from . import sources

@@ -24,7 +24,8 @@ from ..base.files import remove_stale_temporaries, replacing
 from ..base.references import call_target
 from ..contract.registry import load_registry
 from ..contract.task import TaskInfo, TaskSpec
-from ..workers.pool import Event, WorkerPool
+from ..workers.events import Crashed, Done, Failed
+from ..workers.pool import WorkerPool
 from ..workers.worker import Failure, Job
 from . import hdf5
 from .dataset import Dataset, find_source
@@ -43,7 +44,7 @@ def generate(dataset: Dataset, jobs: int, plugin_files: Sequence[str], progress:
     remove_stale_temporaries(folder)
     parts = {part.name: part for part in _parts(dataset)}
     total = sum(map(len, parts.values()))
-    reference = _reference(dataset, plugin_files)
+    reference = Reference.to(dataset, plugin_files)
     damaged: set[str] = set()
     with _workers(dataset, min(jobs, len(parts))) as pool:
         while True:
@@ -69,7 +70,7 @@ def generate(dataset: Dataset, jobs: int, plugin_files: Sequence[str], progress:
 
 def import_public(dataset: Dataset, plugin_files: Sequence[str]) -> None:
     assert dataset.source is not None
-    job = Job("import", "pdebench_hss.data.generation:import_files", {"reference": _reference(dataset, plugin_files)})
+    job = Job("import", "pdebench_hss.data.generation:import_files", {"reference": Reference.to(dataset, plugin_files)})
     with _workers(dataset, 1) as pool:
         collections.deque(_run_jobs(pool, dataset, [job], "reader"), 0)
     if find_source(dataset.source.path, [dataset.spec]) != dataset.source:
@@ -84,38 +85,42 @@ def _workers(dataset: Dataset, processes: int) -> WorkerPool:
     return WorkerPool(processes, preload=("pdebench_hss.data.generation", module))
 
 
-def _run_jobs(pool: WorkerPool, dataset: Dataset, jobs: Sequence[Job], what: str = "generator") -> Iterator[Event]:
+def _run_jobs(pool: WorkerPool, dataset: Dataset, jobs: Sequence[Job], what: str = "generator") -> Iterator[Done]:
     """Run jobs in processes of their own; yields each that is done, raises for the first that isn't."""
     for event in pool.run(jobs):
-        if event.kind == "done":
+        if isinstance(event, Done):
             yield event
-        elif event.kind == "failed":
-            raise _error(dataset, event.value, what)
-        elif event.kind == "crashed":
-            raise DataError(f"task {dataset.spec.name!r}: the process that made its data died ({event.value})")
+        elif isinstance(event, Failed):
+            raise _error(dataset, event.failure, what)
+        elif isinstance(event, Crashed):
+            raise DataError(f"task {dataset.spec.name!r}: the process that made its data died ({event.reason})")
 
 
-def _reference(dataset: Dataset, plugin_files: Sequence[str]) -> dict[str, Any]:
-    """A dataset as plain values that a worker can find it by."""
-    return {
-        "task": dataset.spec.name,
-        "scale": dataset.scale,
-        "params": dict(dataset.params),
-        "seed": dataset.seed,
-        "source": (str(dataset.source.path), dataset.source.id) if dataset.source else None,
-        "plugin_files": [str(file) for file in plugin_files],
-        "id": dataset.id,
-    }
+@dataclass(frozen=True)
+class Reference:
+    """A dataset by plain values that a worker can find it by."""
 
+    task: str
+    scale: str
+    params: Mapping[str, Any]
+    seed: int
+    source: Source | None
+    plugin_files: tuple[str, ...]
+    id: str
 
-def _referenced(
-    task: str, scale: str, params: Mapping[str, Any], seed: int, source: Any, plugin_files: Sequence[str], id: str
-) -> Dataset:
-    where = Source(Path(source[0]), source[1]) if source else None
-    dataset = Dataset(load_registry(plugin_files).task(task), scale, params, seed, where)
-    if dataset.id != id:
-        raise DataError(f"task {task!r}: its plugin changed while its data were made; run the same command again")
-    return dataset
+    @classmethod
+    def to(cls, dataset: Dataset, plugin_files: Sequence[str]) -> Reference:
+        files, params = tuple(str(file) for file in plugin_files), dict(dataset.params)
+        return cls(dataset.spec.name, dataset.scale, params, dataset.seed, dataset.source, files, dataset.id)
+
+    def find(self) -> Dataset:
+        task = load_registry(self.plugin_files).task(self.task)
+        dataset = Dataset(task, self.scale, self.params, self.seed, self.source)
+        if dataset.id != self.id:
+            raise DataError(
+                f"task {self.task!r}: its plugin changed while its data were made; run the same command again"
+            )
+        return dataset
 
 
 def _parts_dir(dataset: Dataset) -> Path:
@@ -153,9 +158,9 @@ def _parts(dataset: Dataset) -> Iterator[Part]:
             yield Part(split, start, min(start + step, count))
 
 
-def make_part(emit: Any, reference: dict[str, Any], part: Part) -> None:
+def make_part(emit: Any, reference: Reference, part: Part) -> None:
     """In a worker: generate one block of samples, refuse what is not finite, write it whole."""
-    dataset = _referenced(**reference)
+    dataset = reference.find()
     spec, task = dataset.spec, dataset.spec.name
     keywords = {**spec.params, **dataset.params}
     if spec.cases > 1:
@@ -204,9 +209,9 @@ def _read_part(path: Path) -> tuple[np.ndarray, np.ndarray, float]:
         raise _DamagedPart(path.name) from None
 
 
-def assemble(emit: Any, reference: dict[str, Any]) -> str | None:
+def assemble(emit: Any, reference: Reference) -> str | None:
     """In a worker: one file from all parts, a part at a time; or the name of a damaged part, which is removed."""
-    dataset = _referenced(**reference)
+    dataset = reference.find()
     folder = _parts_dir(dataset)
     seconds = 0.0
 
@@ -226,9 +231,9 @@ def assemble(emit: Any, reference: dict[str, Any]) -> str | None:
     return None
 
 
-def import_files(emit: Any, reference: dict[str, Any]) -> None:
+def import_files(emit: Any, reference: Reference) -> None:
     """In a worker: take the samples from public files instead of the generator."""
-    dataset = _referenced(**reference)
+    dataset = reference.find()
     spec = dataset.spec
     assert spec.read is not None
     assert dataset.source is not None

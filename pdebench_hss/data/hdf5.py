@@ -3,16 +3,19 @@
 Root attributes: ``recipe`` (JSON: everything that determined the content), ``id`` (its hash), ``sha256`` (of the
 content), ``moments`` (JSON), ``format``, and ``seconds_per_sample`` (of one core, where the content was generated). A
 file counts only if its content still has the hash it was written with; that check is remembered beside the file
-(``.ok``: size, modification time and hash), so it is made once per change, not once per trial. A bit that flips without
-a trace in size or time is noticed all the same: every chunk has a Fletcher-32 checksum that HDF5 compares as it reads.
-Files from before that have none and are read as they are. Whatever fails a check loses its ``.ok``.
+(``.ok``: size, modification time, hash, and a chart of every array), so it is made once per change, not once per trial.
+A bit that flips without a trace in size or time is noticed all the same: what has a chart is read and checked by
+`checked_chunks`; what has none is read by HDF5, which compares the Fletcher-32 of every chunk, as any reader of HDF5
+does. Files from before that have none. Whatever fails a check loses its ``.ok``.
 """
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
+import io
 import json
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +27,7 @@ import numpy as np
 from ..base.errors import DataError
 from ..base.files import replacing, write_text
 from ..base.hashing import digest
+from . import checked_chunks
 
 FORMAT = 1
 SPLITS = ("train", "test")
@@ -153,7 +157,7 @@ def verify(path: Path, *, deep: bool = False) -> Header:
         header = read_header(path)
         if digest(header.recipe) != header.id:
             raise CorruptData("the recipe was edited")
-        if not deep and _remembered(path) == header.sha256:
+        if not deep and _remembered(path, path).get("sha256") == header.sha256:
             return header
         with _reading(path) as file:
             found = content_hash(file)
@@ -165,21 +169,43 @@ def verify(path: Path, *, deep: bool = False) -> Header:
 
 def read_split(path: Path, split: str, count: int | None = None) -> tuple[np.ndarray, np.ndarray]:
     """The first ``count`` samples (all by default) of one split."""
-    return read_array(path, split, "inputs", count), read_array(path, split, "outputs", count)
+    inputs, outputs = _read(path, [f"{split}/inputs", f"{split}/outputs"], count)
+    return inputs, outputs
 
 
 def read_array(path: Path, split: str, name: str, count: int | None = None) -> np.ndarray:
+    return _read(path, [f"{split}/{name}"], count)[0]
+
+
+def _read(path: Path, names: list[str], count: int | None) -> list[np.ndarray]:
     """`CorruptData` if a chunk has not its checksum."""
-    with _forgetting(path), _reading(path) as file:
-        return file[split][name][:count]
+    with _forgetting(path), _one_line(), path.open("rb", buffering=0) as content:
+        charts = _remembered(path, content.fileno()).get("charts", {})
+        if all(charts.get(name) for name in names):
+            return [_read_chunks(content, name, charts[name], count) for name in names]
+        with _reading(path) as file:
+            return [file[name][:count] for name in names]
+
+
+def _read_chunks(content: io.FileIO, name: str, chart: dict[str, Any], count: int | None) -> np.ndarray:
+    try:
+        return checked_chunks.read(content, chart, count)
+    except (ValueError, TypeError, KeyError):  # a wrong chunk, or a chart that is damaged itself
+        raise CorruptData(f"a chunk of {name} has not the checksum it was written with") from None
 
 
 @contextlib.contextmanager
 def _reading(path: Path) -> Iterator[h5py.File]:
-    """The open file; what HDF5 raises on the way is `CorruptData` in one line."""
+    """The file as HDF5 sees it. Every chunk is wanted once: a cache of them would be one more copy."""
+    with _one_line(), h5py.File(path, "r", rdcc_nbytes=0) as file:
+        yield file
+
+
+@contextlib.contextmanager
+def _one_line() -> Iterator[None]:
+    """What is raised on the way is `CorruptData` in one line."""
     try:
-        with h5py.File(path, "r", rdcc_nbytes=0) as file:  # every chunk is wanted once: HDF5's cache is one more copy
-            yield file
+        yield
     except (OSError, KeyError, ValueError, RuntimeError) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         if "filter returned failure" in reason:  # the only filter that we use
@@ -204,15 +230,18 @@ def _stamp(path: Path) -> Path:
 
 def _remember(path: Path, sha256: str) -> None:
     status = path.stat()
+    with _reading(path) as file, path.open("rb", buffering=0) as content:
+        charts = {name: checked_chunks.chart(dataset, content) for name, dataset in _datasets(file)}
+    stamp = {"size": status.st_size, "mtime": status.st_mtime_ns, "sha256": sha256, "charts": charts}
     with contextlib.suppress(OSError):  # in a cache that can't be written, every use is a check
-        write_text(_stamp(path), json.dumps({"size": status.st_size, "mtime": status.st_mtime_ns, "sha256": sha256}))
+        write_text(_stamp(path), json.dumps(stamp))
 
 
-def _remembered(path: Path) -> str | None:
-    """The hash found last time, if the file has not changed since."""
+def _remembered(path: Path, file: Path | int) -> dict[str, Any]:
+    """What was found last time, if the file (by name, or open already) has not changed since."""
     try:
+        status = os.stat(file)
         stamp = json.loads(_stamp(path).read_text())
-        status = path.stat()
-        return stamp["sha256"] if (stamp["size"], stamp["mtime"]) == (status.st_size, status.st_mtime_ns) else None
+        return stamp if (stamp["size"], stamp["mtime"]) == (status.st_size, status.st_mtime_ns) else {}
     except (OSError, ValueError, KeyError, TypeError):
-        return None
+        return {}

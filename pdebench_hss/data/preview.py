@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from ..base.errors import UsageError
+from ..base.plain_text import in_figure
 from ..contract.task import TaskInfo
 
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")  # Okabe and Ito's
@@ -241,8 +242,8 @@ def shell_power(values: np.ndarray, periodic: bool) -> np.ndarray:
 
 def _head(figure: Any, task: TaskInfo) -> None:
     grid = " × ".join(map(str, task.grid))
-    equation = textwrap.wrap(task.spec.equation, int(14 * figure.get_figwidth()))
-    title = f"{task.spec.title}   {task.scale}, {grid}".replace("--", "–")
+    equation = textwrap.wrap(in_figure(task.spec.equation), int(14 * figure.get_figwidth()))
+    title = in_figure(f"{task.spec.title}   {task.scale}, {grid}".replace("--", "–"))
     figure.suptitle(title + "\n" * len(equation), fontsize=13, fontweight="bold")  # leaves room for the equation
     figure.text(0.5, 0.995, "\n\n" + "\n".join(equation), ha="center", va="top", fontsize=8.5, color="0.35")
 

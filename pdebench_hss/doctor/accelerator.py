@@ -73,7 +73,7 @@ def refusing_waits(device: str) -> Iterator[None]:
         torch.cuda.set_sync_debug_mode("default")
 
 
-def milliseconds(device: str, function: Callable[[], Any], repeats: int = 20, seconds: float = 2.0) -> float:
+def milliseconds_on(device: str, function: Callable[[], Any], repeats: int = 20, seconds: float = 2.0) -> float:
     """The median of a call, three at least: by events of the GPU's clock, by the host's where there is no GPU."""
     function()
     times: list[float] = []

@@ -10,7 +10,7 @@ import torch
 from ..base import machine
 from . import accelerator
 from .cases import run, trained_trials
-from .outcome import fail, ok, warn
+from .outcome import failed, passed, warned
 
 
 def versions(emit: Any, device: str) -> dict[str, Any]:
@@ -20,23 +20,23 @@ def versions(emit: Any, device: str) -> dict[str, Any]:
     compiler = next((name for name in ("cc", "gcc", "clang") if shutil.which(name)), None)
     line = f"{found['name']}, torch {packages['torch']}, Triton {packages.get('triton', 'not installed')}"
     if not accelerator.is_gpu(device):
-        return ok(f"{line} (rehearsal)", **found, versions=packages, compiler=compiler)
+        return passed(f"{line} (rehearsal)", **found, versions=packages, compiler=compiler)
     line += f", CUDA {found['cuda']}, driver {found['driver']}, capability {found['capability']}"
     if "triton" in packages and compiler is None:
-        return warn(f"{line}; no C compiler, which Triton needs", **found, versions=packages, compiler=compiler)
-    return ok(f"{line}, compiler {compiler}", **found, versions=packages, compiler=compiler)
+        return warned(f"{line}; no C compiler, which Triton needs", **found, versions=packages, compiler=compiler)
+    return passed(f"{line}, compiler {compiler}", **found, versions=packages, compiler=compiler)
 
 
 def fork(emit: Any, device: str) -> dict[str, Any]:
     """This very process is a fork: it must be able to start CUDA, which it could not if its parent had."""
     if accelerator.is_initialized(device):
-        return fail("CUDA was started before the fork: the parent asked it something")
+        return failed("CUDA was started before the fork: the parent asked it something")
     x = torch.full((64, 64), 2.0, device=device)
     total = (x @ x).sum().item()
     expected = 64**3 * 4.0
     if total != expected:
-        return fail(f"a product of 64 x 64 matrices sums to {total}, expected {expected}")
-    return ok("a fork of a warm worker allocates and multiplies")
+        return failed(f"a product of 64 x 64 matrices sums to {total}, expected {expected}")
+    return passed("a fork of a warm worker allocates and multiplies")
 
 
 def flags(emit: Any, device: str) -> dict[str, Any]:
@@ -65,10 +65,10 @@ def read_flags() -> dict[str, Any]:
 def judge_flags(seen: dict[str, Any], is_gpu: bool) -> dict[str, Any]:
     """All models must compute alike: TF32 has 10 bits of mantissa, and cuDNN allows it by default."""
     if not seen:
-        return fail("no model ran")
+        return failed("no model ran")
     line = ", ".join(
         f"{name} {'on' if value is True else 'off' if value is False else value}" for name, value in seen.items()
     )
     if is_gpu and (seen["matmul_tf32"] or seen["cudnn_tf32"]):
-        return fail(f"TF32 is on in a float32 trial: {line}", flags=seen)
-    return ok(line, flags=seen)
+        return failed(f"TF32 is on in a float32 trial: {line}", flags=seen)
+    return passed(line, flags=seen)

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from ..training.loop import count_step_flops
 from . import accelerator
 from .cases import Case, cases, each_model
-from .outcome import fail, first_line, ok
+from .outcome import failed, first_line, passed
 
 ALLOWED = (
     1e-3  # relative difference of outputs and gradients in float32: sums in another order, not in another precision
@@ -83,10 +83,10 @@ def judge_models(found: dict[str, dict[str, Any]]) -> dict[str, Any]:
     off = {n: max(e["output"], e["gradient"]) for n, e in found.items() if "error" not in e}
     broken += [f"{name}: off by {value:.1e}" for name, value in off.items() if not value <= ALLOWED]
     if broken:
-        return fail(f"{len(broken)} of {len(found)} models: {broken[0]}", models=found, broken=broken)
+        return failed(f"{len(broken)} of {len(found)} models: {broken[0]}", models=found, broken=broken)
     worst = max(off, key=lambda name: off[name])
     line = f"{len(found)} pairs of model and task agree with the CPU, {worst} least ({off[worst]:.1e}); no step waits"
-    return ok(line, models=found)
+    return passed(line, models=found)
 
 
 def flops(emit: Any, device: str) -> dict[str, Any]:
@@ -97,5 +97,5 @@ def flops(emit: Any, device: str) -> dict[str, Any]:
         counts[case.name] = [count_step_flops(case.build().to(where), train, 8) for where in ("cpu", device)]
     different = [f"{name}: {here:.4g} and {there:.4g}" for name, (here, there) in counts.items() if here != there]
     if different:
-        return fail(f"FLOPs differ between CPU and device: {different[0]}", flops=counts)
-    return ok(f"{len(counts)} models cost the same FLOPs on both", flops=counts)
+        return failed(f"FLOPs differ between CPU and device: {different[0]}", flops=counts)
+    return passed(f"{len(counts)} models cost the same FLOPs on both", flops=counts)

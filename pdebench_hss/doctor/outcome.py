@@ -18,19 +18,19 @@ class Outcome:
         return asdict(self)
 
 
-def ok(line: str, **data: Any) -> dict[str, Any]:
+def passed(line: str, **data: Any) -> dict[str, Any]:
     return Outcome(OK, line, data).to_dict()
 
 
-def warn(line: str, **data: Any) -> dict[str, Any]:
+def warned(line: str, **data: Any) -> dict[str, Any]:
     return Outcome(WARN, line, data).to_dict()
 
 
-def fail(line: str, **data: Any) -> dict[str, Any]:
+def failed(line: str, **data: Any) -> dict[str, Any]:
     return Outcome(FAIL, line, data).to_dict()
 
 
-def skip(line: str, **data: Any) -> dict[str, Any]:
+def skipped(line: str, **data: Any) -> dict[str, Any]:
     return Outcome(SKIP, line, data).to_dict()
 
 

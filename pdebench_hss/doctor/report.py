@@ -10,6 +10,7 @@ from typing import Any
 
 from ..base import machine
 from ..base.files import replacing
+from ..workers.events import Crashed, Done, Failed, TimedOut
 from ..workers.pool import WorkerPool
 from ..workers.worker import Job
 from .outcome import FAIL, Outcome
@@ -65,13 +66,14 @@ def examine(
 
 def run_check(pool: WorkerPool, name: str, target: str, device: str, timeout: float) -> Outcome:
     for event in pool.run([Job(name, target, {"device": device})], timeout):
-        if event.kind == "done":
+        if isinstance(event, Done):
             return Outcome(**event.value)
-        if event.kind == "failed":
-            return Outcome(FAIL, f"{event.value.kind}: {event.value.message}", {"trace": event.value.trace})
-        if event.kind == "crashed":
-            return Outcome(FAIL, f"its process ended: {event.value}")
-        if event.kind == "timeout":
+        if isinstance(event, Failed):
+            failure = event.failure
+            return Outcome(FAIL, f"{failure.kind}: {failure.message}", {"trace": failure.trace})
+        if isinstance(event, Crashed):
+            return Outcome(FAIL, f"its process ended: {event.reason}")
+        if isinstance(event, TimedOut):
             return Outcome(FAIL, f"did not end within {timeout:.0f} s")
     return Outcome(FAIL, "its worker ended without a word")
 

@@ -12,12 +12,13 @@ from typing import Any
 
 import torch
 
+from ..base.errors import Interrupted
 from ..contract.budget import Budget
-from ..training.loop import Interrupted, fit
+from ..training.loop import fit
 from ..trials.status import Status
 from . import accelerator
 from .cases import NUMBERS, Case, each_model, run, trained_trials
-from .outcome import fail, ok, skip, warn
+from .outcome import failed, passed, skipped, warned
 
 BALLAST = 2**28  # bytes that are allocated and freed before a trial: its peak must not contain them
 SECONDS, TOLERANCE = 5.0, 0.1
@@ -30,14 +31,14 @@ def twice(emit: Any, device: str) -> dict[str, Any]:
         first, second = run(cell), run(cell)
         if first.status != Status.OK or second.status != Status.OK:
             bad = first if first.status != Status.OK else second
-            return fail(f"{cell.trial.cell}: {bad.status}, {bad.reason}", trials=found)
+            return failed(f"{cell.trial.cell}: {bad.status}, {bad.reason}", trials=found)
         found[cell.trial.model] = [first.metrics["test_err"], second.metrics["test_err"]]
     different = {name: abs(a - b) / abs(a) for name, (a, b) in found.items() if a != b}
     if different:
         worst = max(different, key=lambda name: different[name])
         line = f"{len(different)} of {len(found)} models differ between two runs, {worst} most ({different[worst]:.1e})"
-        return warn(line, trials=found)
-    return ok(f"{len(found)} models repeat bit for bit", trials=found)
+        return warned(line, trials=found)
+    return passed(f"{len(found)} models repeat bit for bit", trials=found)
 
 
 def resume(emit: Any, device: str) -> dict[str, Any]:
@@ -50,9 +51,9 @@ def resume(emit: Any, device: str) -> dict[str, Any]:
         off[case.name] = ((whole - halves).norm() / whole.norm()).item()
     worst = max(off, key=lambda name: off[name])
     if not off[worst] <= 1e-5:
-        return fail(f"{worst} resumes to other weights, off by {off[worst]:.1e}", differences=off)
+        return failed(f"{worst} resumes to other weights, off by {off[worst]:.1e}", differences=off)
     exact = sum(value == 0 for value in off.values())
-    return ok(f"{len(off)} models resume where they stopped, {exact} of them bit for bit", differences=off)
+    return passed(f"{len(off)} models resume where they stopped, {exact} of them bit for bit", differences=off)
 
 
 def weights(
@@ -95,7 +96,7 @@ def seconds(emit: Any, device: str) -> dict[str, Any]:
 def judge_seconds(elapsed: float, booked: float, steps: int) -> dict[str, Any]:
     line = f"a budget of {SECONDS:g} s took {elapsed:.2f} s, booked {booked:.2f} s, {steps} steps"
     within = all(abs(value - SECONDS) <= TOLERANCE * SECONDS for value in (elapsed, booked))
-    return (ok if within else fail)(line, elapsed=elapsed, booked=booked, steps=steps)
+    return (passed if within else failed)(line, elapsed=elapsed, booked=booked, steps=steps)
 
 
 def memory(emit: Any, device: str) -> dict[str, Any]:
@@ -105,33 +106,33 @@ def memory(emit: Any, device: str) -> dict[str, Any]:
     del ballast
     record = run(next(trained_trials(device, budget="steps=5")))
     if record.status != Status.OK:
-        return fail(f"the trial ended as {record.status}: {record.reason}")
+        return failed(f"the trial ended as {record.status}: {record.reason}")
     return judge_memory(record.peak_memory or 0, accelerator.is_gpu(device))
 
 
 def judge_memory(peak: int, is_gpu: bool) -> dict[str, Any]:
     line = f"peak of a small trial: {peak / 2**20:.0f} MB"
     if peak <= 0 and is_gpu:  # a CPU's is what the process grew by, and it may have had enough
-        return fail(f"{line}: nothing was measured", peak=peak)
+        return failed(f"{line}: nothing was measured", peak=peak)
     if peak >= BALLAST:
-        return fail(f"{line}: contains the {BALLAST // 2**20} MB that were freed before it", peak=peak)
-    return ok(line, peak=peak)
+        return failed(f"{line}: contains the {BALLAST // 2**20} MB that were freed before it", peak=peak)
+    return passed(line, peak=peak)
 
 
 def several(emit: Any, device: str) -> dict[str, Any]:
     """With two GPUs: one model on both, and two trials side by side."""
     if not accelerator.is_gpu(device):
-        return skip("--ddp 2 and --jobs 2: needs two GPUs")
+        return skipped("--ddp 2 and --jobs 2: needs two GPUs")
     count = torch.cuda.device_count()
     if count < 2:
-        return skip(f"--ddp 2 and --jobs 2: needs two GPUs, there is {count}")
+        return skipped(f"--ddp 2 and --jobs 2: needs two GPUs, there is {count}")
     case = next(each_model())
     results = {}
     for option in ("--ddp", "--jobs"):
         with tempfile.TemporaryDirectory() as folder:
             results[f"{option} 2"] = run_command(case, option, folder)
     broken = [f"{name}: {end}" for name, end in results.items() if end != "ok"]
-    return fail(broken[0], **results) if broken else ok("--ddp 2 and --jobs 2 end well on two GPUs", **results)
+    return failed(broken[0], **results) if broken else passed("--ddp 2 and --jobs 2 end well on two GPUs", **results)
 
 
 def run_command(case: Case, option: str, folder: str) -> str:

@@ -1,4 +1,4 @@
-"""The bar charts of the paper's timing figures: a panel per task, a bar per model, milliseconds on a logarithmic axis.
+"""Bar charts of timings: a panel per task, a bar per model, milliseconds on a logarithmic axis.
 
 Bars of one model have one colour and one hatching in all panels, and its time is written at its end.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ..base.plain_text import in_figure
 from .style import FONT, SETTINGS, add_heading, add_notes, label_of, matplotlib, new_figure, styles
 
 HATCHES = ("", "///", "...", "\\\\\\", "xx", "--", "++", "oo")
@@ -30,11 +31,11 @@ def _draw(rows: Sequence[Mapping[str, Any]], kind: str, titles: Mapping[str, str
     down = -(-len(tasks) // across)
     figure = new_figure(1.4 + 2.3 * across, 1.1 + down * (0.6 + 0.24 * len(models)))
     panels = figure.subplots(down, across, squeeze=False, sharey=True)
-    look = styles(models)
+    look = styles(models, (), titles)
     for axes, task in zip(panels.flat, tasks):
         _panel(axes, [row for row in rows if row["task"] == task], models, kind, look)
         batch = max(row["batch_asked"] for row in rows if row["task"] == task)
-        axes.set_title(f"{task}, batch {batch}", loc="left")
+        axes.set_title(in_figure(f"{task}, batch {batch}"), loc="left")
     for axes in list(panels.flat)[len(tasks) :]:
         axes.set_visible(False)
     for axes in list(panels.flat)[max(0, len(tasks) - across) : len(tasks)]:

@@ -22,7 +22,7 @@ def draw(ranking: Ranking, titles: Mapping[str, str], baselines: Collection[str]
     count = len(ranking.ranks)
     if count < 2:
         raise UsageError("a critical-difference diagram needs at least two models that finished every task")
-    look = styles(map(str, ranking.ranks.index), baselines)
+    look = styles(map(str, ranking.ranks.index), baselines, titles)
     bars = ranking.indistinct if math.isfinite(ranking.difference) else []
     names_from = -0.45 - BAR * len(bars)  # names begin below the bars
     rows = -(-count // 2)

@@ -20,6 +20,7 @@ import numpy as np
 import pandas as pd
 
 from ..base.errors import UsageError
+from ..base.plain_text import in_figure
 from .style import CARETDOWN, FONT, End, Style, label_ends, label_of, log_ticks, new_figure, styles
 
 LABELS = {"n_train": "training samples", "beta": "β"}
@@ -31,7 +32,7 @@ def draw(table: pd.DataFrame, options: Mapping[str, Any], titles: Mapping[str, s
     everywhere = list(options.get("everywhere", []))
     shared = table["model_name"].isin(everywhere)
     values = list(dict.fromkeys(table.loc[~shared, panel])) if panel else [None]
-    look = _styles(table, line, shared)
+    look = _styles(table, line, shared, titles)
     timing = bool(options.get("timing"))
     figure = new_figure(4.6 * len(values) + 0.6 + (3.0 if timing else 0), 3.6)
     columns = figure.subplots(
@@ -56,11 +57,11 @@ def _line_column(table: pd.DataFrame, options: Mapping[str, Any]) -> str:
     return str(options.get("line", "model_name" if varied else "model"))
 
 
-def _styles(table: pd.DataFrame, line: str, shared: pd.Series) -> dict[str, Style]:
+def _styles(table: pd.DataFrame, line: str, shared: pd.Series, titles: Mapping[str, str]) -> dict[str, Style]:
     """By series name; what stands in every panel, and baselines, are grey."""
     names = _series(table, line, shared)
     grey = names[shared | (table["training_free"] & line.startswith("model"))]
-    return styles(names, grey)
+    return styles(names, grey, titles)
 
 
 def _series(table: pd.DataFrame, line: str, shared: pd.Series) -> pd.Series:
@@ -92,9 +93,9 @@ def _panel(
     if marks := options.get("marks"):
         _marks(axes, table[~shared], line, marks, look)
     _ticks(axes, sorted(table[x].unique()))
-    axes.set_xlabel(str(options.get("x_label", LABELS.get(x, x))))
+    axes.set_xlabel(in_figure(options.get("x_label", LABELS.get(x, x))))
     metric = str(table["metric"].iloc[0])
-    axes.set_ylabel(ERRORS.get(metric, metric))
+    axes.set_ylabel(in_figure(ERRORS.get(metric, metric)))
     if options.get("reverse"):
         axes.invert_xaxis()
     return ends
@@ -133,7 +134,7 @@ def _marks(axes: Any, table: pd.DataFrame, line: str, marks: Mapping[str, Any], 
         axes.axvline(at, color=colour, linewidth=0.8, linestyle=(0, (1, 2)), zorder=1)
         axes.text(at, 1.0, f"{value:g}", transform=axes.get_xaxis_transform(), ha="center", va="bottom", color=colour,
                   fontsize=FONT - 1)  # fmt: skip
-    axes.set_title(f"dotted: {marks['text']}", loc="right", fontsize=FONT - 1, color="0.35", pad=14)
+    axes.set_title(in_figure(f"dotted: {marks['text']}"), loc="right", fontsize=FONT - 1, color="0.35", pad=14)
 
 
 def _ticks(axes: Any, values: list[float]) -> None:

@@ -2,7 +2,7 @@
 
 Options of the figure in a study:
 
-    values      a list of ``{column, spread, text}``: up to three kinds of marks per row (ours, the paper's, ...)
+    values      a list of ``{column, spread, text}``: up to three kinds of marks per row (ours, printed, ...)
     x_label     what they measure
     floor       values below it are drawn on it, as arrows
 """
@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from ..base.plain_text import in_figure
 from ..trials.status import Status
 from .style import FONT, label_of, log_ticks, new_figure, styles
 
@@ -24,7 +25,7 @@ PANELS_ACROSS = 4
 
 def draw(table: pd.DataFrame, options: Mapping[str, Any], titles: Mapping[str, str]) -> Any:
     tasks, models = list(dict.fromkeys(table["task"])), list(dict.fromkeys(table["model"]))
-    look = styles(models, table.loc[table["training_free"], "model"])
+    look = styles(models, table.loc[table["training_free"], "model"], titles)
     across = min(PANELS_ACROSS, len(tasks))
     down = -(-len(tasks) // across)
     figure = new_figure(2.0 + 2.0 * across, 0.5 + down * (0.75 + 0.19 * len(models)))
@@ -41,7 +42,7 @@ def draw(table: pd.DataFrame, options: Mapping[str, Any], titles: Mapping[str, s
             tick.set_color(look[model].colour)
     grid[0, 0].set_ylim(len(models) - 0.4, -0.6)  # the first model on top
     for axes in list(grid.flat)[max(0, len(tasks) - across) : len(tasks)]:
-        axes.set_xlabel(str(options.get("x_label", "")))
+        axes.set_xlabel(in_figure(options.get("x_label", "")))
     _key(figure, options)
     return figure
 
@@ -76,7 +77,7 @@ def _panel(
 
 def _why(row: pd.Series) -> str:
     reason = str(row["reason"]) if row["status"] != Status.OK else "not measured"
-    return reason if len(reason) < 32 else reason[:30] + "…"
+    return in_figure(reason if len(reason) < 32 else reason[:30] + "…")
 
 
 def _key(figure: Any, options: Mapping[str, Any]) -> None:
@@ -85,7 +86,7 @@ def _key(figure: Any, options: Mapping[str, Any]) -> None:
 
     marks = [
         Line2D([], [], linestyle="", marker=marker, color="0.3", markerfacecolor="0.3" if filled else "white",
-               markersize=5, label=value["text"])
+               markersize=5, label=in_figure(value["text"]))
         for value, (marker, filled) in zip(options["values"], KINDS)
     ]  # fmt: skip
     figure.legend(handles=marks, loc="outside upper right", ncols=len(marks), frameon=False, fontsize=FONT - 1)

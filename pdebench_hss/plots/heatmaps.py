@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from ..base.plain_text import in_figure
 from ..trials.status import Status
 from .style import FONT, label_of, new_figure
 
@@ -31,8 +32,8 @@ def draw(table: pd.DataFrame, options: Mapping[str, Any], titles: Mapping[str, s
     low, high = np.nanmin(finite), np.nanmax(finite)
     for axes, (down, across), mean in zip(grid, pairs, means):
         image = _map(axes, mean, low, high)
-        axes.set_xlabel(NAMES.get(across, across))
-        axes.set_ylabel(NAMES.get(down, down))
+        axes.set_xlabel(in_figure(NAMES.get(across, across)))
+        axes.set_ylabel(in_figure(NAMES.get(down, down)))
     bar = figure.colorbar(image, ax=list(grid), shrink=0.8, aspect=15)
     bar.set_label("test error", fontsize=FONT - 1)
     bar.outline.set_visible(False)

@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 
 from ..base.errors import UsageError
+from ..base.plain_text import in_figure
 from ..boards.frames import GROUP
 from ..boards.ranking import pareto
 from .style import CARETDOWN, End, Style, label_ends, label_of, log_ticks, new_figure, styles
@@ -36,7 +37,7 @@ def draw(board: pd.DataFrame, cost: str, titles: Mapping[str, str]) -> Any:
     if points.empty:
         raise UsageError(f"no row of the board has both an error and {cost}, so there is nothing to draw")
     models = list(dict.fromkeys(board["model"]))
-    look = styles(models, board.loc[board["training_free"].astype(bool), "model"])
+    look = styles(models, board.loc[board["training_free"].astype(bool), "model"], titles)
     groups = [group for _, group in points.groupby(GROUP, sort=False, dropna=False)]
     across = min(PANELS_ACROSS, len(groups))
     down = -(-len(groups) // across)
@@ -45,7 +46,7 @@ def draw(board: pd.DataFrame, cost: str, titles: Mapping[str, str]) -> Any:
     for axes, group in zip(grid.flat, groups):
         _panel(axes, group, cost, look)
         axes.set_title(_title(group, groups, titles), loc="left")
-        axes.set_xlabel(COSTS.get(cost, cost))
+        axes.set_xlabel(in_figure(COSTS.get(cost, cost)))
         axes.set_ylabel("test error")
     for axes in list(grid.flat)[len(groups) :]:
         axes.set_visible(False)
@@ -92,4 +93,4 @@ def _title(group: pd.DataFrame, groups: list[pd.DataFrame], titles: Mapping[str,
     first = group.iloc[0]
     alike = [g for g in groups if g.iloc[0]["task"] == first["task"]]
     more = f" · {first['n_train']} samples · {first['budget']}" if len(alike) > 1 else ""
-    return label_of(str(first["task"]), titles) + more
+    return label_of(str(first["task"]), titles) + in_figure(more)

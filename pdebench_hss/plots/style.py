@@ -19,7 +19,7 @@ import pandas as pd
 
 from ..base.errors import UsageError
 from ..base.files import replacing
-from ..boards.published import model_titles
+from ..base.plain_text import in_figure
 from ..trials.status import Status
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
@@ -71,13 +71,14 @@ class Style:
         return 1.6 if self.filled else 1.0
 
 
-def styles(names: Iterable[str], baselines: Iterable[str] = ()) -> dict[str, Style]:
-    """A style for each series. The paper's models look the same in every figure; others take what is left, in order."""
+def styles(names: Iterable[str], baselines: Iterable[str], titles: Mapping[str, str]) -> dict[str, Style]:
+    """A style for each series. The first models in ``titles``, as many as there are colours, look the same in every
+    figure; others take what is left, in order."""
     chosen, grey = list(dict.fromkeys(names)), set(baselines)
     trained = [name for name in chosen if name not in grey]
-    of_paper = {name: slot for slot, name in enumerate(model_titles()) if name in trained}
-    left = (slot for slot in itertools.count() if slot not in of_paper.values())
-    slots = {name: of_paper[name] if name in of_paper else next(left) for name in trained}
+    own = {name: slot for slot, name in enumerate(list(titles)[: len(COLOURS)]) if name in trained}
+    left = (slot for slot in itertools.count() if slot not in own.values())
+    slots = {name: own[name] if name in own else next(left) for name in trained}
     greys = {name: slot for slot, name in enumerate(sorted(set(chosen) & grey))}
     return {name: _grey_style(greys[name]) if name in greys else _style(slots[name]) for name in chosen}
 
@@ -92,9 +93,9 @@ def _grey_style(slot: int) -> Style:
 
 
 def label_of(name: str, titles: Mapping[str, str]) -> str:
-    """``fno[modes=4]`` as people read it: ``FNO (modes=4)``."""
+    """``net[width=4]`` as people read it: ``A Net (width=4)``."""
     base, bracket, options = name.partition("[")
-    return titles.get(base, base).replace("--", "–") + (f" ({options.rstrip(']')})" if bracket else "")
+    return in_figure(titles.get(base, base).replace("--", "–") + (f" ({options.rstrip(']')})" if bracket else ""))
 
 
 # ---------------------------------------------------------------- labels beside what they name
@@ -177,6 +178,7 @@ def add_heading(figure: Any, title: str, subtitle: str) -> None:
     """Title and subtitle at the top left; the layout makes room for their lines."""
     from matplotlib.transforms import offset_copy
 
+    title, subtitle = in_figure(title), in_figure(subtitle)
     lines = textwrap.wrap(subtitle, int(figure.get_figwidth() * CHARACTERS))
     size = FONT + 2
     _grow(figure, 1.25 * size * (1 + len(lines)))
@@ -190,7 +192,7 @@ def add_notes(figure: Any, notes: Sequence[str]) -> None:
     if not notes:
         return
     width = int(figure.get_figwidth() * CHARACTERS)
-    lines = [line for note in notes for line in textwrap.wrap(note, width, subsequent_indent="   ")]
+    lines = [line for note in notes for line in textwrap.wrap(in_figure(note), width, subsequent_indent="   ")]
     _grow(figure, 1.3 * (FONT - 1.5) * len(lines))
     figure.supxlabel("\n".join(lines), x=0.01, ha="left", fontsize=FONT - 1.5, color="0.35")
 

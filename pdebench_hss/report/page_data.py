@@ -2,7 +2,7 @@
 
 `page_data` has two parts, because a page should not read what it does not show yet:
 
-    summary   boards, leaderboard rows with their trials, the paper's numbers     read when the page opens
+    summary   boards, leaderboard rows with their trials, printed tables           read when the page opens
     details   by key of the trial: settings, provenance, learning curve, errors   read when something asks for them
 
 Pictures are the third part (`gallery`). What many trials share (settings, machines, versions) is stored once in
@@ -25,9 +25,9 @@ from ..base.plain_text import visible
 from ..base.version import __version__
 from ..boards import frames
 from ..boards.intervals import by_start
-from ..boards.published import model_titles, published_tables
-from ..boards.reference_tables import CELL, has_rows, paper_table
+from ..boards.reference_tables import CELL, filled, has_rows
 from ..boards.writing import sorted_results
+from ..contract.reference_table import ReferenceTable, printed_titles
 from ..trials.record import Record
 from ..trials.store import Store
 
@@ -67,8 +67,8 @@ def read_board(store: Store, name: str) -> Board:
     )
 
 
-def page_data(boards: Sequence[Board]) -> dict[str, Any]:
-    """Everything but the pictures."""
+def page_data(boards: Sequence[Board], references: Sequence[ReferenceTable] = ()) -> dict[str, Any]:
+    """Everything but the pictures; ``references`` are the printed tables that ours may stand beside."""
     rows: list[dict[str, Any]] = []
     papers: list[dict[str, Any]] = []
     details: dict[str, dict[str, Any]] = {}
@@ -78,7 +78,7 @@ def page_data(boards: Sequence[Board]) -> dict[str, Any]:
         independent = {key: by_start(errors, board.starts.get(key)) for key, errors in board.errors.items()}
         table = frames.leaderboard(results, independent)
         rows += _rows(number, results, table)
-        papers += _papers(number, table)
+        papers += _papers(number, table, references)
         details |= {trial_id(number, record.key): _detail(record, board, pools) for record in board.records}
     return {
         "summary": {
@@ -86,7 +86,7 @@ def page_data(boards: Sequence[Board]) -> dict[str, Any]:
             "boards": [board.name for board in boards],
             "rows": rows,
             "papers": papers,
-            "titles": model_titles(),
+            "titles": _visible(printed_titles(references)),
         },
         "details": {"pools": pools.values, "quantiles": [_plain(q) for q in QUANTILES], "trials": details},
     }
@@ -111,18 +111,19 @@ def _rows(number: int, results: pd.DataFrame, table: pd.DataFrame) -> list[dict[
     ]
 
 
-def _papers(number: int, ours: pd.DataFrame) -> list[dict[str, Any]]:
-    """The paper's tables that a board has rows of, ours beside the published numbers."""
+def _papers(number: int, ours: pd.DataFrame, references: Sequence[ReferenceTable]) -> list[dict[str, Any]]:
+    """The printed tables that a board has rows of, ours beside their numbers."""
     found = []
-    for name, cells in published_tables().items():
-        if not has_rows(ours, name):
+    for reference in references:
+        if not has_rows(reference, ours):
             continue
-        models = list(dict.fromkeys(cell.model for cell in cells))
+        models = list(reference.models)
         lines = []
-        for row in _records(paper_table(ours, name)):
+        for row in _records(filled(reference, ours)):
             cells_of = {model: {value: row.pop(f"{model}_{value}") for value in CELL} for model in models}
             lines.append({**row, "cells": cells_of})
-        found.append({"board": number, "name": name, "models": models, "rows": lines})
+        title = visible(reference.title)
+        found.append({"board": number, "name": reference.name, "title": title, "models": models, "rows": lines})
     return found
 
 
@@ -141,11 +142,19 @@ class Pools:
         return number
 
 
+def _origin(record: Record, what: str) -> str | None:
+    plugin = record.provenance.get("plugins", {}).get(what)
+    return f"{plugin.get('distribution')} {plugin.get('version')}" if plugin else None
+
+
 def _detail(record: Record, board: Board, pools: Pools) -> dict[str, Any]:
     trial, provenance = record.trial, record.provenance
     shared = {
         "settings": {
-            **{name: getattr(trial, name) for name in ("model_version", "model_origin", "task_origin", "data_seed")},
+            "model_version": trial.model_version,
+            "model_origin": trial.model_origin or _origin(record, "model"),
+            "task_origin": trial.task_origin or _origin(record, "task"),
+            "data_seed": trial.data_seed,
             **{f"hparams.{name}": value for name, value in trial.hparams.items()},
             **{f"optimizer.{name}": value for name, value in vars(trial.optimizer).items()},
             **{f"task.{name}": value for name, value in trial.task_params.items()},

@@ -14,13 +14,14 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from hashlib import sha256
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+from ..contract.reference_table import ReferenceTable
 from ..trials.store import Store
 from .packing import pack
 from .page import render
@@ -34,8 +35,9 @@ SHARE = 0.1  # of one core: who watches a run must not slow down what it measure
 class LiveBoard:
     """A directory as the page sees it; read again when it has changed, and then for a `SHARE` of the time at most."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, references: Sequence[ReferenceTable] = ()) -> None:
         self.store = Store(directory)
+        self.references = references
         self.name = directory.resolve().name
         self._lock = threading.Lock()
         self._version = ""
@@ -50,7 +52,7 @@ class LiveBoard:
             version = self._fingerprint()
             if version != self._version and start >= self._rest_until:
                 board = read_board(self.store, self.name)
-                self._body = json.dumps(pack(page_data([board])), allow_nan=False).encode()
+                self._body = json.dumps(pack(page_data([board], self.references)), allow_nan=False).encode()
                 self._keys = {trial_id(0, record.key): record.key for record in board.records}
                 self._version = version
                 now = time.monotonic()
@@ -68,7 +70,8 @@ class LiveBoard:
 
     def _files(self) -> Iterator[str]:
         """Name, size and time of every file the page is made from."""
-        for path in (self.store.path / "plan.json", *sorted(self.store.records_dir.glob("*.json"))):
+        records = self.store.records_dir
+        for path in (self.store.path / "plan.json", *sorted(records.glob("*.json")), *sorted(records.glob("packed.*"))):
             try:
                 status = path.stat()
             except FileNotFoundError:  # replaced or removed while we look
@@ -136,8 +139,8 @@ class Handler(BaseHTTPRequestHandler):
 class Server(ThreadingHTTPServer):
     daemon_threads = True
 
-    def __init__(self, directory: Path, host: str, port: int) -> None:
-        self.board = LiveBoard(directory)
+    def __init__(self, directory: Path, host: str, port: int, references: Sequence[ReferenceTable] = ()) -> None:
+        self.board = LiveBoard(directory, references)
         self.host = host
         self.page = render(None, None, f"pdebench-hss: {self.board.name}").encode()
         super().__init__((host, port), Handler)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import itertools
 import statistics
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from enum import Enum
 from typing import Any
 
 from ..base.errors import PdebenchError, PluginError, UsageError
 from ..contract import traits
+from ..contract.identity import maker_of
 from ..contract.model import RATES, WINDOW, ModelSpec
 from ..contract.optimizer import Optimizer
 from ..contract.registry import Registered, Registry
@@ -28,7 +29,19 @@ from .tuned import Entry, Tuned, read_tuned
 
 # Seconds per training step, and seconds besides, of earlier trials by model, task and scale.
 History = Mapping[tuple[str, str, str], tuple[float, float]]
-RUN, RETRY, CACHED, SKIP, KEEP = "run", "retry", "cached", "skip", "keep"
+
+
+class Action(str, Enum):
+    """What is to be done about a trial."""
+
+    RUN = "run"
+    RETRY = "retry"
+    CACHED = "cached"
+    SKIP = "skip"
+    KEEP = "keep"  # a newer version wrote its record
+
+    def __str__(self) -> str:
+        return self.value
 
 
 @dataclass(frozen=True)
@@ -37,7 +50,7 @@ class Cell:
 
     trial: Trial
     dataset: Dataset
-    action: str
+    action: Action
     reason: str = ""
     record: Record | None = None
 
@@ -48,12 +61,12 @@ class Plan:
     jobs: int
     history: History = field(default_factory=dict)
 
-    def having(self, *actions: str) -> list[Cell]:
+    def having(self, *actions: Action) -> list[Cell]:
         return [cell for cell in self.cells if cell.action in actions]
 
     @property
     def todo(self) -> list[Cell]:
-        return self.having(RUN, RETRY)
+        return self.having(Action.RUN, Action.RETRY)
 
     def datasets(self, cells: Iterable[Cell]) -> list[Dataset]:
         """Each dataset once, in the order of first use."""
@@ -72,41 +85,45 @@ def make_plan(
     models = registry.choose_models(config.models)
     tasks = registry.choose_tasks(config.tasks)
     source = find_source(config.data_dir, [registry.task(choice.name).spec for choice in tasks], hashing)
-    device = config.resolved_device.kind  # which of several GPUs does not change what is asked for
-    seeds, tuned = config.seed_list, read_tuned(config.tuned)
+    tuned = read_tuned(config.tuned)
     cells: dict[str, Cell] = {}  # by key: one trial asked for under two labels is one trial
-    for task, model in itertools.product(tasks, models):
-        for trial, dataset, unsupported in _trials(config, registry, task, model, seeds, device, source, tuned):
-            cells.setdefault(trial.key, _cell(trial, dataset, unsupported, store, config.force))
+    for task_choice in tasks:
+        dataset = _dataset(config, registry.task(task_choice.name), task_choice, source)
+        for model_choice in models:
+            model = registry.model(model_choice.name)
+            for trial, unsupported in _trials(config, registry, dataset, model, model_choice, tuned):
+                cells.setdefault(trial.key, _cell(trial, dataset, unsupported, store, config.force))
     return Plan(list(cells.values()), config.n_jobs, _history(store))
+
+
+def _dataset(config: RunConfig, task: Registered[TaskSpec], choice: Choice, source: Source | None) -> Dataset:
+    """The data of a task as it was asked for."""
+    spec, chosen = task.spec.with_options(choice.options)
+    if config.scale not in spec.scales:
+        raise UsageError(f"task {spec.name!r} has no scale {config.scale!r}; it has {', '.join(spec.scales)}")
+    size = spec.scales[config.scale]
+    if (config.train_size or 0) > size.train:
+        limit = f"scale {config.scale} of task {spec.name!r} has {size.train}"
+        raise UsageError(f"--train-size {config.train_size}: {limit}")
+    return Dataset(replace(task, spec=spec), config.scale, {**spec.params, **chosen}, config.data_seed, source)
 
 
 def _trials(
     config: RunConfig,
     registry: Registry,
-    task_choice: Choice,
+    dataset: Dataset,
+    model: Registered[ModelSpec],
     model_choice: Choice,
-    seeds: list[int],
-    device: str,
-    source: Source | None,
     tuned: Tuned,
-) -> Iterable[tuple[Trial, Dataset, str | None]]:
-    """The trials of one model on one task, one per seed."""
-    model, task = registry.model(model_choice.name), registry.task(task_choice.name)
-    spec, chosen = task.spec.with_options(task_choice.options)
-    if config.scale not in spec.scales:
-        raise UsageError(f"task {spec.name!r} has no scale {config.scale!r}; it has {', '.join(spec.scales)}")
-    params = {**spec.params, **chosen}
+) -> Iterable[tuple[Trial, str | None]]:
+    """The trials of one model on one task, one per seed; and why it can't do them, if it can't."""
+    spec, params = dataset.spec, dataset.params
     info = spec.info(config.scale, params)
     n_train = config.train_size or info.size.train
-    if n_train > info.size.train:
-        limit = f"scale {config.scale} of task {spec.name!r} has {info.size.train}"
-        raise UsageError(f"--train-size {n_train}: {limit}")
     val = held_out_count(config.val, n_train, spec.cases, spec.name) if config.val is not None else 0
-    dataset = Dataset(replace(task, spec=spec), config.scale, params, config.data_seed, source)
     unsupported = ask(model, spec, lambda: model.spec.unsupported(info))
-    changed = {key: value for key, value in chosen.items() if value != spec.params[key]}
-    if spec.history != task.spec.history:
+    changed = {key: value for key, value in params.items() if value != spec.params[key]}
+    if spec.history != registry.task(spec.name).spec.history:
         changed["history"] = spec.history
     task_label = Choice(spec.name, changed).label
     tuned.check(config.scale, task_label)
@@ -121,25 +138,24 @@ def _trials(
         hparams = ask(model, spec, lambda: match_parameters(model.spec, info, hparams, target))
     budget = config.parsed_budget or info.size.recipe.budget
     training = "" if unsupported else _training(model, info, hparams)
-    for seed in seeds:
+    for seed in config.seed_list:
         trial = Trial(
             model=model.spec.name,
             model_label=model_choice.label,
             model_version=model.spec.version,
-            model_origin=str(model.origin),
+            model_maker=maker_of(model),
             hparams=hparams,
             optimizer=optimizer,
             task=spec.name,
             task_label=task_label,
             task_params=params,
-            task_origin=str(task.origin),
             data_id=dataset.id,
             data_seed=config.data_seed,
             scale=config.scale,
             budget=budget,
             n_train=n_train - val,
             seed=seed,
-            device=device,
+            device=config.resolved_device.kind,  # which of several GPUs does not change what is asked for
             precision=config.precision,
             params_target=config.params_target,
             task_digest=spec.digest(),
@@ -153,7 +169,7 @@ def _trials(
             tuned=best.facts,
             **window,
         )
-        yield trial, dataset, unsupported
+        yield trial, unsupported
 
 
 def _settings(
@@ -208,15 +224,15 @@ def plan_of(trials: Iterable[tuple[Trial, Dataset]], store: Store, config: RunCo
 
 def _cell(trial: Trial, dataset: Dataset, unsupported: str | None, store: Store, force: bool) -> Cell:
     if reason := store.newer(trial.key):
-        return Cell(trial, dataset, KEEP, reason, missing(trial.key, trial, reason))
+        return Cell(trial, dataset, Action.KEEP, reason, missing(trial.key, trial, reason))
     if unsupported:
-        return Cell(trial, dataset, SKIP, unsupported, Record(trial.key, trial, Status.SKIPPED, unsupported))
+        return Cell(trial, dataset, Action.SKIP, unsupported, Record(trial.key, trial, Status.SKIPPED, unsupported))
     record = None if force else store.get(trial.key)
     if record is None:
-        return Cell(trial, dataset, RUN)
+        return Cell(trial, dataset, Action.RUN)
     if record.status.is_settled:
-        return Cell(trial, dataset, CACHED, record.reason, replace(record, trial=trial))
-    return Cell(trial, dataset, RETRY, f"{record.status} before: {record.reason}", record)
+        return Cell(trial, dataset, Action.CACHED, record.reason, replace(record, trial=trial))
+    return Cell(trial, dataset, Action.RETRY, f"{record.status} before: {record.reason}", record)
 
 
 def _history(store: Store) -> History:

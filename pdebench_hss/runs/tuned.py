@@ -3,7 +3,7 @@
     schema: 1
     scale: small
     chosen:
-    - {task: poisson_2d, model: fno, options: {lr: 0.0044, width: 20}, tries: 12, seconds: 113.2, ...}
+    - {task: my_task, model: my_solver, options: {lr: 0.0044, width: 20}, tries: 12, seconds: 113.2, ...}
 
 What else stands there (every try, held-out errors, versions) is for readers. Light.
 """

@@ -22,13 +22,14 @@ from ..base.devices import DEFAULT_PRECISION
 from ..base.files import replacing
 from ..base.plain_text import write_csv
 from ..boards.frames import results
-from ..boards.published import published
+from ..contract.reference_table import ReferenceTable, printed
 from ..contract.registry import Registry
 from ..contract.selection import split
 from ..contract.study import Study
 from ..runs.config import RunConfig, make_config
 from ..runs.plan import Plan, make_plan
-from ..runs.runner import Reporter, Run
+from ..runs.reporter import Reporter
+from ..runs.runner import Run
 from ..trials.record import Record
 from ..trials.status import Status
 
@@ -92,7 +93,7 @@ class StudyRun(Run):
         self.experiments = experiments(self.study, scale, settings)
         super().__init__(_shared(study.name, models or "", self.experiments), registry, reporter)
 
-    def plan(self) -> Plan:
+    def _make_plan(self) -> Plan:
         hashing = self.reporter.source_progress
         plans = [make_plan(experiment, self.registry, self.store, hashing) for experiment in self.experiments]
         cells = {cell.trial.key: cell for plan in reversed(plans) for cell in reversed(plan.cells)}
@@ -116,7 +117,7 @@ def _union(lists: Iterable[str | Sequence[str]]) -> list[str]:
     return list(dict.fromkeys(name for names in lists for name in split(names)))
 
 
-def study_table(study: Study, records: Sequence[Record]) -> pd.DataFrame:
+def study_table(study: Study, records: Sequence[Record], references: Sequence[ReferenceTable] = ()) -> pd.DataFrame:
     """One row per point, in the order of the plan: mean and standard deviation (n - 1) over seeds that ended well."""
     trials = results(records)
     trials["step_ms"] = 1e3 * trials["fit_seconds"] / trials["steps"].where(trials["steps"] > 0)
@@ -126,23 +127,26 @@ def study_table(study: Study, records: Sequence[Record]) -> pd.DataFrame:
         trials[column] = own[column].astype(object)
     key = [*POINT, *study.columns]
     rows = [
-        {**dict(zip(key, names)), **_point(group, str(names[0]), str(names[1]))}
+        {**dict(zip(key, names)), **_point(group), "paper_err": _printed(references, *map(str, names[:2]))}
         for names, group in trials.groupby(key, sort=False, dropna=False)
     ]
     return pd.DataFrame(rows, columns=[*POINT, *study.columns, *MEASURED])
 
 
-def _point(trials: pd.DataFrame, task: str, model: str) -> dict[str, Any]:
+def _printed(references: Sequence[ReferenceTable], task: str, model: str) -> float | None:
+    cell = printed(references, task, model)
+    return cell.test_err if cell else None
+
+
+def _point(trials: pd.DataFrame) -> dict[str, Any]:
     good, bad = trials[trials["status"] == Status.OK], trials[trials["status"] != Status.OK]
     errors = good["test_err"].astype(float)
-    cell = published().get((task, model))
     return {
         "metric": trials["metric"].iloc[0],
         "test_err_mean": errors.mean() if len(good) else np.nan,
         "test_err_std": errors.std(ddof=1) if len(good) > 1 else np.nan,
         "n_seeds": len(good),
         "n_expected": len(trials),
-        "paper_err": cell.test_err if cell else None,
         "params_real": trials["params_real"].max(),
         **{name: good[name].astype(float).median() for name in ("fit_seconds", "step_ms", "predict_ms", "flops_step")},
         "status": Status.OK.value if bad.empty else bad["status"].iloc[0],
@@ -156,7 +160,7 @@ def write_study(
     study: Study, records: Sequence[Record], registry: Registry, out: Path, formats: Sequence[str] = ("png",)
 ) -> tuple[pd.DataFrame, list[Path]]:
     """``figures/NAME.csv`` and ``figures/NAME.<format>`` in ``out``; the same records give the same bytes."""
-    table = study_table(study, records)
+    table = study_table(study, records, registry.reference_tables())
     folder = out / "figures"
     paths = [folder / f"{study.name}.csv"]
     with replacing(paths[0]) as temporary:
@@ -164,14 +168,8 @@ def write_study(
     if formats:
         from ..plots import draw_study
 
-        paths += draw_study(study, table, titles_of(registry), [folder / f"{study.name}.{kind}" for kind in formats])
+        paths += draw_study(study, table, registry.titles(), [folder / f"{study.name}.{kind}" for kind in formats])
     return table, paths
-
-
-def titles_of(registry: Registry) -> dict[str, str]:
-    """How models and tasks call themselves, for labels."""
-    models = {name: found.spec.title for name, found in registry.models.items()}
-    return {**models, **{name: found.spec.title for name, found in registry.tasks.items()}}
 
 
 def with_models(study: Study, models: str) -> Study:

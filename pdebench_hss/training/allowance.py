@@ -25,8 +25,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from ..base.errors import Interrupted
 from ..contract.budget import Budget, Spent
-from .loop import EMIT_SECONDS, Curve, Emit, Interrupted
+from .loop import EMIT_SECONDS, Curve
+from .progress import Emit, Progress, say_nothing
 
 TOLERANCE = 0.05
 
@@ -49,7 +51,7 @@ class Allowance:
         batch: int,
         flops_step: float,
         *,
-        emit: Emit = lambda **_: None,
+        emit: Emit = say_nothing,
         should_stop: Callable[[], bool] = lambda: False,
     ) -> None:
         self.kind, self.amount, self.batch = budget.kind, budget.amount, min(batch, n_train)
@@ -87,7 +89,7 @@ class Allowance:
             self.curve.add(self._reported, value)
         now = time.perf_counter()
         if now - self._emitted > EMIT_SECONDS and math.isfinite(value):
-            self._emit(step=self._reported, total=self._total, fraction=min(1.0, self.fraction), loss=value)
+            self._emit(Progress(self._reported, self._total, min(1.0, self.fraction), value))
             self._emitted = now
 
     def share_of(self, samples: int) -> float:

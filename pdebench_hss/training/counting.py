@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 # Raise it when what is counted changes: it is part of the key of every trial with a `flops` budget.
-# 1: what was executed. 2: Neural-HSS is counted as a tree, whichever way it is executed.
+# 1: what was executed. 2: a layer that asks `counting` is counted one way, whichever way it is executed.
 RULE = 2
 
 _depth = 0

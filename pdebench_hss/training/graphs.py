@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from .peers import Ranks
+from .peers import Peers
 from .trial_device import kept_random_state, random_state
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def make_step(
     inputs: Tensor,
     outputs: Tensor,
     order: BatchOrder,
-    ranks: Ranks,
+    peers: Peers,
     device: torch.device,
     asked: bool,
 ) -> tuple[Step, str]:
@@ -42,8 +42,8 @@ def make_step(
         return eager, ""
     if device.type != "cuda":
         return eager, f"not used: they need a GPU, and this is {device.type}"
-    if ranks.size > 1:
-        return eager, f"not used: {ranks.size} processes train together"
+    if peers.size > 1:
+        return eager, f"not used: {peers.size} processes train together"
     try:
         return _GraphedStep(eager, module, inputs[: order.batch], outputs[: order.batch], device), USED
     except RuntimeError as error:  # whatever a network does that can't be recorded

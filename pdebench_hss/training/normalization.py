@@ -1,7 +1,7 @@
 """Normalisation: per channel, fitted on train alone, ``normalised = (physical - shift) / scale``.
 
-``max``     scale is the largest absolute value (the paper's choice for all tasks but Navier-Stokes)
-``std``     scale is the standard deviation about zero (what the paper calls Z-score: its data have mean zero)
+``max``     scale is the largest absolute value (what most tasks choose)
+``std``     scale is the standard deviation about zero (a Z-score of data whose mean is zero)
 ``zscore``  shift is the mean, scale the standard deviation about it
 ``none``    nothing
 

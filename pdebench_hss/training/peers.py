@@ -1,12 +1,12 @@
 """Several processes that train one model together and compute what one process would.
 
-Each rank takes its share of the global batch, so the order of samples is that of one process. With n_r of n samples on
-rank r, the gradient of the mean over the batch is
+Each peer takes its share of the global batch, so the order of samples is that of one process. With n_p of n samples on
+peer p, the gradient of the mean over the batch is
 
-    g = sum_r (n_r / n) g_r,        g_r = gradient of the mean over the rank's share
+    g = sum_p (n_p / n) g_p,        g_p = gradient of the mean over the peer's share
 
-DistributedDataParallel averages over the R ranks, so the loss is weighed by R n_r / n. After that every rank holds g:
-clipping, AdamW and the schedule do the same everywhere. What only a clock or a signal can tell is rank 0's to say.
+DistributedDataParallel averages over the P peers, so the loss is weighed by P n_p / n. After that every peer holds g:
+clipping, AdamW and the schedule do the same everywhere. What only a clock or a signal can tell is peer 0's to say.
 """
 
 from __future__ import annotations
@@ -27,37 +27,37 @@ from .trial_device import kept_random_state, random_state
 from .windows import TrainSet
 
 
-class PartnerLost(Exception):
-    """Another rank is gone. Why is for that rank to say, if it can."""
+class PeerLost(Exception):
+    """Another peer is gone. Why is for that peer to say, if it can."""
 
 
-class Ranks:
+class Peers:
     """One process: nothing to share, nothing to agree on."""
 
-    rank, size = 0, 1
+    number, size = 0, 1
 
     def wrap(self, module: nn.Module) -> nn.Module:
         return module
 
     def share(self, index: Tensor) -> tuple[Tensor, float]:
-        """The part of a batch that is this rank's, and what its mean loss is to be multiplied by."""
+        """The part of a batch that is this peer's, and what its mean loss is to be multiplied by."""
         return index, 1.0
 
     def agree(self, losses: list[float], seconds: float, stop: bool) -> tuple[list[float], float, bool]:
-        """The losses of some steps' whole batches; the seconds and the wish to stop of rank 0."""
+        """The losses of some steps' whole batches; the seconds and the wish to stop of peer 0."""
         return losses, seconds, stop
 
     def same(self, value: Any) -> Any:
-        """What rank 0 has, on every rank."""
+        """What peer 0 has, on every peer."""
         return value
 
     @contextlib.contextmanager
     def together(self) -> Iterator[None]:
-        """Around what all ranks do; at the end they part."""
+        """Around what all peers do; at the end they part."""
         yield
 
 
-ALONE = Ranks()
+ALONE = Peers()
 NO_RATES = Optimizer(batch=1, lr=1e-3, lr_min=1e-3, weight_decay=0.0)  # to see which kind of optimiser is made of them
 # How a connection that broke is reported. gloo raises plain RuntimeErrors that name its source file; nccl and the
 # meeting place raise torch's own. What else nccl complains of (two processes on one GPU, a CUDA error) is no loss.
@@ -69,8 +69,8 @@ NCCL_LOST = (
 STORE_LOST = ("closed by peer", "reset by peer", "Broken pipe", "Socket Timeout", "Timed out", "timed out")
 
 
-def is_lost_partner(error: BaseException) -> bool:
-    """Whether an error says that another rank is gone, and not what it did itself."""
+def is_lost_peer(error: BaseException) -> bool:
+    """Whether an error says that another peer is gone, and not what it did itself."""
     text = str(error)
     if isinstance(error, dist.DistBackendError):
         return any(words in text for words in NCCL_LOST)
@@ -79,26 +79,26 @@ def is_lost_partner(error: BaseException) -> bool:
     return isinstance(error, RuntimeError) and "gloo" in text and any(words in text for words in GLOO_LOST)
 
 
-class ProcessGroup(Ranks):
+class ProcessGroup(Peers):
     """One of several processes that met at ``rendezvous``: a ``file://`` on one machine, ``tcp://`` across machines."""
 
-    def __init__(self, rank: int, size: int, rendezvous: str, device: torch.device) -> None:
-        self.rank, self.size = rank, size
+    def __init__(self, number: int, size: int, rendezvous: str, device: torch.device) -> None:
+        self.number, self.size = number, size
         backend = "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo"
-        dist.init_process_group(backend, init_method=rendezvous, rank=rank, world_size=size)
+        dist.init_process_group(backend, init_method=rendezvous, rank=number, world_size=size)
 
     def wrap(self, module: nn.Module) -> nn.Module:
         # Buffers don't change (see `refusal`), so they need not be sent at every step.
         return nn.parallel.DistributedDataParallel(module, broadcast_buffers=False)
 
     def share(self, index: Tensor) -> tuple[Tensor, float]:
-        mine = index.tensor_split(self.size)[self.rank]
+        mine = index.tensor_split(self.size)[self.number]
         if len(mine):
             return mine, self.size * len(mine) / len(index)
-        return index[:1], 0.0  # a batch smaller than the group: all ranks must take part in the step
+        return index[:1], 0.0  # a batch smaller than the group: all peers must take part in the step
 
     def agree(self, losses: list[float], seconds: float, stop: bool) -> tuple[list[float], float, bool]:
-        first = self.rank == 0
+        first = self.number == 0
         shares = [loss / self.size for loss in losses]
         values = torch.tensor([*shares, seconds * first, float(stop and first)], dtype=torch.float64)
         dist.all_reduce(values)
@@ -115,8 +115,8 @@ class ProcessGroup(Ranks):
         try:
             yield
         except RuntimeError as error:
-            if is_lost_partner(error):
-                raise PartnerLost(f"rank {self.rank} of {self.size} lost the others: {error}") from error
+            if is_lost_peer(error):
+                raise PeerLost(f"peer {self.number} of {self.size} lost the others: {error}") from error
             raise
         finally:
             dist.destroy_process_group()

@@ -17,7 +17,7 @@ from ..base.hashing import seed_from
 from ..contract.budget import Budget, Spent
 from .graphs import Step
 from .optimizers import Descent, closure_step
-from .peers import Ranks
+from .peers import Peers
 from .trial_device import CPU, free_memory
 from .windows import TrainSet
 
@@ -63,7 +63,7 @@ class Pace:
     """How many steps to start before the host waits for the device: to read a loss is to wait.
 
     On a CPU there is nothing to wait for, and every loss is read at once. On a GPU a window is about `WINDOW_SECONDS`
-    of work, less where a budget of seconds ends soon. All is computed from numbers that ranks agree on.
+    of work, less where a budget of seconds ends soon. All is computed from numbers that peers agree on.
     """
 
     def __init__(self, device: torch.device) -> None:
@@ -90,9 +90,9 @@ class Minibatches:
     """A step for each batch: gradients, clipping, the optimiser."""
 
     def __init__(
-        self, descent: Descent, step: Step, samples: Samples, order: BatchOrder, ranks: Ranks, budget: Budget
+        self, descent: Descent, step: Step, samples: Samples, order: BatchOrder, peers: Peers, budget: Budget
     ) -> None:
-        self.descent, self.step, self.samples, self.order, self.ranks = descent, step, samples, order, ranks
+        self.descent, self.step, self.samples, self.order, self.peers = descent, step, samples, order, peers
         self.budget, self.pace = budget, Pace(samples.device)
 
     def take(self, spent: Spent, total: int | None, elapsed: Callable[[], float]) -> Done:
@@ -105,7 +105,7 @@ class Minibatches:
                 break
             self.descent.set_rates(fraction)
             index = self.order.at(spent.steps + ahead)
-            mine, weight = self.ranks.share(index)
+            mine, weight = self.peers.share(index)
             self.descent.optimizer.zero_grad(set_to_none=True)
             pending.append(self.step(*self.samples.batch(mine), weight))
             self.descent.update()

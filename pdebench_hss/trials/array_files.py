@@ -3,7 +3,7 @@
 An ``.npz`` file is a zip archive of ``.npy`` members, and both formats state sizes that need not be true. Here a size
 is believed only after it was compared with something real: a member's with the bytes of the file (deflate can't expand
 more than 1032 times), a shape with the number of bytes that came out. So no header, whatever it claims, makes us
-allocate more than `LARGEST`. Every member is checked by its CRC; nothing is unpickled.
+allocate more than the reader allows. Every member is checked by its CRC; nothing is unpickled.
 
 The zip format is read here and not by the standard library because what we write is a small part of it (PKWARE's
 APPNOTE, sections 4.3.7, 4.3.12 and 4.3.16: deflated or stored members, no encryption, no comment), and because a board
@@ -48,14 +48,15 @@ class _Member:
     offset: int
 
 
-def read_arrays(content: bytes, names: Collection[str] = ()) -> dict[str, np.ndarray]:
-    """The arrays of an ``.npz`` file, or those that are named. Raises `BadFile` for anything that is not as it says."""
+def read_arrays(content: bytes, names: Collection[str] = (), limit: int = LARGEST) -> dict[str, np.ndarray]:
+    """The arrays of an ``.npz`` file, or those that are named, of at most ``limit`` bytes together. Raises `BadFile`
+    for anything that is not as it says."""
     if not content:
         raise BadFile("the file of its arrays is empty")
     chosen = [member for member in _members(content) if not names or member.name in names]
     total = sum(member.size for member in chosen)
-    if total > LARGEST:
-        raise BadFile(f"its arrays claim {total} bytes; at most {LARGEST} are read")
+    if total > limit:
+        raise BadFile(f"its arrays claim {total} bytes; at most {limit} are read")
     return {member.name: _array(member.name, _unpacked(content, member)) for member in chosen}
 
 

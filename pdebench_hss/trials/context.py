@@ -9,16 +9,19 @@ from dataclasses import dataclass
 class Context:
     """Places, threads, where from, how many share the work.
 
-    ``data`` names the file in this machine's data cache; by default it is the one that the task's generator makes.
-    ``rank`` of ``ranks`` processes meet at ``rendezvous`` and train together (see `peers`).
+    ``plugin_files`` are those given by ``--plugin``; ``task_files`` the one of them, if any, that brings the task: the
+    scorer loads no other, so no code of a model. ``data`` names the file in this machine's data cache; by default it is
+    the one that the task's generator makes.
+    ``peer`` is the number of this process among ``peers`` that meet at ``rendezvous`` and train together (see `peers`).
     """
 
     data: str = ""
     threads: int = 0
     checkpoint: str = ""
     plugin_files: tuple[str, ...] = ()
-    rank: int = 0
-    ranks: int = 1
+    task_files: tuple[str, ...] = ()
+    peer: int = 0
+    peers: int = 1
     rendezvous: str = ""
     gpu: int = 0  # of those that the process sees
     cuda_graphs: bool = False

@@ -20,6 +20,7 @@ import numpy as np
 import torch
 
 from ..base import devices, machine
+from ..base.errors import Interrupted
 from ..base.hashing import seed_from
 from ..contract import traits
 from ..contract.registry import Registry, load_registry
@@ -30,10 +31,11 @@ from ..training import loop
 from ..training.allowance import Allowance
 from ..training.evaluation import Predictor, solve_levels, time_prediction
 from ..training.heldout import HeldOut
-from ..training.loop import Diverged, Emit, Interrupted
+from ..training.loop import Diverged
 from ..training.normalization import Normalizer
 from ..training.parameters import count_fitted, count_parameters
-from ..training.peers import ALONE, ProcessGroup, Ranks, refusal
+from ..training.peers import ALONE, PeerLost, Peers, ProcessGroup, refusal
+from ..training.progress import Emit, say_nothing
 from ..training.trial_device import TrialDevice, synchronize
 from ..training.windows import TrainSet, prepare
 from ..workers.exchange import NotPlain
@@ -50,15 +52,16 @@ CURVES = {"curve_steps", "curve_losses", "val_steps", "val_seconds", "val_errors
 
 @dataclass
 class Fitted:
-    """What is known when the model has done its part, however that ended; the fields are those of `Record`.
+    """What is known when the model has done its part, however that ended; most fields are those of `Record`.
 
-    ``prediction`` is the answer to all test inputs in physical units; None if there is none, or if another rank has it.
+    ``prediction`` is the answer to all test inputs in physical units; None if there is none, or if another peer has it.
     ``val_prediction`` is the same for the training samples that were held out.
     A classical solver with several levels also leaves the solutions of the first test samples on each of them.
     """
 
     status: Status = Status.OK
     reason: str = ""
+    peer_lost: bool = False  # it ended because another peer was gone
     seconds: dict[str, float] = field(default_factory=dict)
     parameters: dict[str, Any] = field(default_factory=dict)
     data: dict[str, Any] = field(default_factory=dict)
@@ -101,9 +104,10 @@ def fit_trial(trial: Trial, context: Context, registry: Registry | None, emit: E
         raise
     except (Exception, SystemExit) as error:
         fitted.status, fitted.reason = ending(error)
+        fitted.peer_lost = isinstance(error, PeerLost)
     fitted.seconds["total"] = time.time() - started
     fitted.peak_memory = where.peak_memory()
-    fitted.provenance = provenance(trial, started, context.ranks, where.facts())
+    fitted.provenance = provenance(trial, started, context.peers, where.facts())
     return fitted
 
 
@@ -144,8 +148,8 @@ def _run(
     fitted.seconds.setdefault("fit", time.perf_counter() - start)
     if traits.fits_itself(kind):
         fitted.parameters |= vars(count_fitted(model))
-    if context.rank > 0:
-        return  # the weights are the same everywhere: rank 0 predicts with them
+    if context.peer > 0:
+        return  # the weights are the same everywhere: peer 0 predicts with them
     predict = Predictor(model, samples.task, normalizer, trial.optimizer.batch, where.device, trial.precision)
     _predict(model, predict, samples, fitted)
 
@@ -210,7 +214,7 @@ def _fit(
         if hasattr(model, "fit"):
             model.fit(train)
         return train.normalizer
-    emit = emit if context.rank == 0 else lambda **_: None
+    emit = emit if context.peer == 0 else say_nothing
     if traits.trains_itself(type(model)):
         return _watch_it_train(model, prepare(samples, torch.float32), trial, context, where, fitted, emit)
     train = prepare(samples, torch.float32, trial.unroll)
@@ -218,12 +222,12 @@ def _fit(
         raise ValueError(f"model {trial.model!r} has neither parameters to train nor a fit() or solve() of its own")
     device = where.start()
     model.to(device)
-    ranks = _join(model, train, context, device)
-    with ranks.together():
+    peers = _join(model, train, context, device)
+    with peers.together():
         fitted.flops_step = loop.count_step_flops(
-            model, train, trial.optimizer.batch, ranks, trial.precision, trial.detach
+            model, train, trial.optimizer.batch, peers, trial.precision, trial.detach
         )
-        run = loop.fit(
+        state = loop.fit(
             model,
             train,
             trial.budget,
@@ -236,15 +240,15 @@ def _fit(
             checkpoint=context.checkpoint or None,
             emit=emit,
             should_stop=STOP.is_set,
-            ranks=ranks,
+            peers=peers,
             precision=trial.precision,
             cuda_graphs=context.cuda_graphs,
         )
-    if run.graphs:
-        where.note(cuda_graphs=run.graphs)
-    fitted.spent = asdict(run.spent)
-    fitted.seconds["fit"] = run.spent.seconds  # over all sittings, if it was interrupted
-    fitted.curve = {**run.curve.arrays(), **run.held_out.arrays()}
+    if state.graphs:
+        where.note(cuda_graphs=state.graphs)
+    fitted.spent = asdict(state.spent)
+    fitted.seconds["fit"] = state.spent.seconds  # over all sittings, if it was interrupted
+    fitted.curve = {**state.curve.arrays(), **state.held_out.arrays()}
     return train.normalizer
 
 
@@ -252,8 +256,8 @@ def _watch_it_train(
     model: Any, train: TrainSet, trial: Trial, context: Context, where: TrialDevice, fitted: Fitted, emit: Emit
 ) -> Normalizer:
     """``fit(train, budget)`` on the trial's device, with the core's clock running."""
-    if context.ranks > 1:
-        raise ValueError(f"--ddp {context.ranks}: the model trains itself; run it without --ddp")
+    if context.peers > 1:
+        raise ValueError(f"--ddp {context.peers}: the model trains itself; run it without --ddp")
     device = where.start()
     if isinstance(model, torch.nn.Module):
         model.to(device).train()
@@ -290,13 +294,13 @@ def _held_out(samples: blind.BlindData, train: TrainSet, trial: Trial, device: t
     return HeldOut(samples.held_out, samples.task, train.normalizer, batch, device, precision)
 
 
-def _join(model: Any, train: TrainSet, context: Context, device: torch.device) -> Ranks:
+def _join(model: Any, train: TrainSet, context: Context, device: torch.device) -> Peers:
     """The group this process trains in."""
-    if context.ranks == 1:
+    if context.peers == 1:
         return ALONE
     if reason := refusal(model, train, device):
-        raise ValueError(f"--ddp {context.ranks}: {reason}; run it without --ddp")
-    return ProcessGroup(context.rank, context.ranks, context.rendezvous, device)
+        raise ValueError(f"--ddp {context.peers}: {reason}; run it without --ddp")
+    return ProcessGroup(context.peer, context.peers, context.rendezvous, device)
 
 
 def ended_facts(trial: Trial) -> dict[str, Any]:
@@ -305,14 +309,13 @@ def ended_facts(trial: Trial) -> dict[str, Any]:
     return {"hardware": machine.hardware(tuple(gpu.name for gpu in gpus)), "device": trial.device}
 
 
-def provenance(trial: Trial, started: float, ranks: int = 1, facts: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    plugins = tuple({origin.rsplit(" ", 1)[0] for origin in (trial.model_origin, trial.task_origin)})
+def provenance(trial: Trial, started: float, peers: int = 1, facts: Mapping[str, Any] | None = None) -> dict[str, Any]:
     return {
-        "versions": machine.versions(plugins),
+        "versions": machine.versions(),
         "source": machine.source_state(),
         **(facts or {"hardware": machine.hardware(), "device": trial.device}),
         "threads": torch.get_num_threads(),
-        **({"ddp": ranks} if ranks > 1 else {}),
+        **({"ddp": peers} if peers > 1 else {}),
         "started": started,
         "ended": time.time(),
     }
@@ -356,6 +359,7 @@ def _is_curve(value: Any) -> bool:
 _SHAPES = {
     "status": lambda value: value in ENDINGS,
     "reason": lambda value: isinstance(value, str) and len(value) <= 500,
+    "peer_lost": lambda value: isinstance(value, bool),
     "seconds": _is_table,
     "parameters": _is_table,
     "data": lambda value: isinstance(value, dict),

@@ -16,8 +16,6 @@ from .trial import Trial
 if TYPE_CHECKING:
     import numpy as np
 
-OK = Status.OK
-
 
 @dataclass(frozen=True)
 class Record:

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import signal
 import time
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 from ..contract.registry import Registry, load_registry
-from ..training.loop import Emit
+from ..training.progress import Emit, say_nothing
 from ..workers import exchange
 from . import fitting, scoring
 from .context import Context
@@ -25,16 +25,14 @@ from .status import Status
 from .trial import Trial
 
 
-def run_trial(
-    trial: Trial, context: Context, registry: Registry | None = None, emit: Emit = lambda **_: None
-) -> Record:
+def run_trial(trial: Trial, context: Context, registry: Registry | None = None, emit: Emit = say_nothing) -> Record:
     """Run one trial, both halves in this process, so a model here can reach the answers and the scorer: for debugging
     and notebooks. Raises `Interrupted` if asked to stop; everything else is in the record."""
     fitted = fitting.fit_trial(trial, context, registry, emit)
     return scoring.score_trial(trial, context, registry or load_registry(context.plugin_files), fitted)
 
 
-def fit_in_process(emit: Emit, trial: Trial, context: Context) -> dict[str, Any]:
+def fit_in_process(emit: Callable[..., None], trial: Trial, context: Context) -> dict[str, Any]:
     """The first half, with SIGTERM or SIGHUP as the request to save and stop."""
     from . import warm
 
@@ -42,10 +40,11 @@ def fit_in_process(emit: Emit, trial: Trial, context: Context) -> dict[str, Any]
         if signal.getsignal(number) != signal.SIG_IGN:  # as `nohup` wants it
             signal.signal(number, lambda *_: fitting.STOP.set())
     registry = warm.registry(context.plugin_files)
-    return fitting.fit_trial(trial, context, registry, emit, apart=True).to_plain()
+    tell = lambda progress: emit(**progress.to_plain())  # noqa: E731
+    return fitting.fit_trial(trial, context, registry, tell, apart=True).to_plain()
 
 
-def score_in_process(emit: Emit, trial: Trial, context: Context, left: str) -> dict[str, Any]:
+def score_in_process(emit: Callable[..., None], trial: Trial, context: Context, left: str) -> dict[str, Any]:
     """The second half: ``left`` is the file that the first one left, or what the model made of it."""
     from . import warm
 
@@ -53,10 +52,9 @@ def score_in_process(emit: Emit, trial: Trial, context: Context, left: str) -> d
         fitted = Fitted.from_plain(exchange.view(left)["value"])
     except (exchange.NotPlain, KeyError, TypeError) as error:
         raise UnreadableResult(f"what the model's process left can't be read: {error}") from None
-    # Of the files given by --plugin only the task's is loaded here, not the model's.
-    name = trial.task_origin.rsplit(" ", 1)[0]
-    registry = warm.registry(tuple(file for file in context.plugin_files if Path(file).name == name))
-    return scoring.score_trial(trial, context, registry, fitted).to_plain()
+    registry = warm.registry(context.task_files)
+    record = scoring.score_trial(trial, context, registry, fitted)
+    return {"record": record.to_plain(), "peer_lost": fitted.peer_lost}
 
 
 class UnreadableResult(Exception):

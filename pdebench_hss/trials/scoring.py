@@ -43,7 +43,7 @@ def score_trial(trial: Trial, context: Context, registry: Registry, fitted: Fitt
     started = time.time()
     status, reason = fitted.status, fitted.reason
     scores = _Scores(data=fitted.data, samples=dict(fitted.curve))
-    if status in (Status.OK, Status.OVER_BUDGET) and context.rank == 0:
+    if status in (Status.OK, Status.OVER_BUDGET) and context.peer == 0:
         try:
             _score(trial, context, registry, fitted, scores)
             if status is Status.OVER_BUDGET:

@@ -1,59 +1,50 @@
 """The store: the directory that holds records.
 
-    records/<key>.json     one per trial, written whole the moment the trial ends
+    records/<key>.json     one per trial, written whole the moment the trial ends (`live_records`)
     records/<key>.npz      beside it: per-sample test errors, the learning curve, three pictures
+    records/packed.*       all of these in three files, once a board is finished (`packed_records`, `boards.packing`)
     records/set_aside/     files that were found there and are not records (`validation`); moved by `run`, never read
     attempts/              records of later attempts that ended worse than the one that is kept
     plan.json              the cells that were asked for, so that missing ones can be shown as missing, and by what
     checkpoints/, logs/    work in progress
     *.csv, *.md            tables, derived from the above at any time
 
-What is read here may come from anybody: it is validated on the way
-in, and what can't be believed counts as missing, with a warning that names it.
+Records are read from both forms alike. Where a key has both, the live files count: they were written later.
+
+What is read here may come from anybody: it is validated on the way in, and what can't be believed counts as missing,
+with a warning that names it.
 """
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
-import hashlib
-import os
 import warnings
 from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..base.errors import StoreError
-from ..base.files import (
-    BadFile,
-    check_writable,
-    file_state,
-    read_plain,
-    remove_stale_temporaries,
-    set_aside,
-    write_text,
-)
+from ..base.files import BadFile, check_writable, remove_stale_temporaries
 from ..training.metrics import not_finite
 from . import validation
-from .array_files import LARGEST, read_arrays, write_arrays
+from .live_records import LiveRecords
+from .pack_writer import finish_install
+from .packed_records import PackDamaged, PackedRecords
 from .plan_file import Cells, PlanFile, Planned
 from .record import FIELDS, Record, missing
 from .status import Status
 from .validation import KEY, Invalid, Newer
+from .validation import RecordWarning as RecordWarning
 
 if TYPE_CHECKING:
     import numpy as np
 
     from .trial import Trial
 
-SUFFIXES = (".json", ".npz")
-PENDING = ".new.npz"  # arrays whose record may not be written yet
 # A record is replaced only by one that is worth as much: a forced run that fails, or diverges, does not take an error
 # off the board, and one that fails does not undo what is settled.
 WORTH = {Status.OK: 2, Status.SKIPPED: 1, Status.DIVERGED: 1, Status.OVER_BUDGET: 1}
-
-
-class RecordWarning(UserWarning):
-    """A record, or part of a plan, that can't be used."""
 
 
 class Store:
@@ -66,6 +57,8 @@ class Store:
         self.checkpoints_dir = self.path / "checkpoints"
         self.logs_dir = self.path / "logs"
         self.plan_file = PlanFile(self.path / "plan.json")
+        self.live = LiveRecords(self.records_dir)
+        self.packed = PackedRecords(self.records_dir)
         self._known: dict[str, tuple[Any, Record]] = {}  # records that were read, and the state of their files then
 
     def prepare(self) -> None:
@@ -75,7 +68,23 @@ class Store:
         for folder in (self.path, self.records_dir, self.checkpoints_dir, self.logs_dir):
             check_writable(folder)
             remove_stale_temporaries(folder)
-        self._finish_writes()
+        self.finish_writes()
+
+    def finish_writes(self) -> None:
+        """The last step of writers that were killed before it; only for who holds the lock."""
+        self.live.finish_writes()
+        finish_install(self.records_dir)
+
+    @contextlib.contextmanager
+    def lock(self) -> Iterator[None]:
+        """Only one may write to a directory; who comes second is told so."""
+        from filelock import FileLock, Timeout
+
+        try:
+            with FileLock(self.path / ".lock", timeout=0):
+                yield
+        except Timeout:
+            raise StoreError(f"another run is writing to {self.path}; wait for it or choose another --out") from None
 
     def _refuse_links(self) -> None:
         for folder in (self.records_dir, self.attempts_dir, self.checkpoints_dir, self.logs_dir):
@@ -85,9 +94,11 @@ class Store:
                 )
 
     def keys(self) -> list[str]:
-        """The names of all files that claim to be records, sorted."""
+        """The names of all files and lines that claim to be records, sorted."""
         self._refuse_links()
-        return sorted(path.stem for path in self.records_dir.glob("*.json"))
+        if damage := self.packed.damage:
+            self._warn("", damage)
+        return sorted(self.live.keys() | self.packed.keys())
 
     def get(self, key: str) -> Record | None:
         """The record of a trial, or None; one that can't be believed is reported and counts as missing."""
@@ -101,7 +112,10 @@ class Store:
 
     def _warn(self, key: str, error: BadFile) -> None:
         kept = "it is kept, and left out" if isinstance(error, Newer) else "it counts as missing"
-        message = f"record {key}.json in {self.path} can't be used ({error}); {kept}"
+        name = f"{key} of the pack" if self.packed.has(key) and not self.live.has(key) else f"{key}.json"
+        message = f"record {name} in {self.path} can't be used ({error}); {kept}"
+        if isinstance(error, PackDamaged):  # one line, not one for each of its records
+            message = f"{self.records_dir}: {error}; records that are not found count as missing"
         warnings.warn(message, RecordWarning, stacklevel=3)
 
     def newer(self, key: str) -> str:
@@ -115,61 +129,30 @@ class Store:
         return ""
 
     def _remembered(self, key: str) -> Record:
-        """`_read` without its arrays, and without reading files that have not changed since."""
-        state = [file_state(self.records_dir / f"{key}{suffix}") for suffix in SUFFIXES]
+        """`read` without its arrays, and without reading files that have not changed since."""
+        state = self.live.state(key), self.packed.state()
         if key in self._known and self._known[key][0] == state:
             return self._known[key][1]
-        record, _ = self._read(key)
+        record, _ = self.read(key)
         self._known[key] = state, record
         return record
 
-    def _read(self, key: str, names: Collection[str] | None = None) -> tuple[Record, dict[str, np.ndarray]]:
+    def read(self, key: str, names: Collection[str] | None = None) -> tuple[Record, dict[str, np.ndarray]]:
         """A record and its arrays: those that are named, all if none is, or (None) only the errors by test sample of a
         trial that ended well. Raises `BadFile` if it can't be believed."""
-        if not KEY.fullmatch(key):
-            raise Invalid("its name is not a key")
-        names = names and validation.with_partners(names)
-        content = validation.parse_json(read_plain(self.records_dir / f"{key}.json", validation.LARGEST_RECORD))
-        fields, sha256 = validation.check_record(content, key, FIELDS)
-        record = Record.from_plain(fields)
-        if record.status is Status.OK and (
-            reason := not_finite(record.metrics)
-        ):  # older versions called such a trial ok
-            record = dataclasses.replace(record, status=Status.DIVERGED, reason=reason)
-        if record.status is not Status.OK:
-            return record, {} if names is None else self._other_arrays(key, sha256, names)
-        errors = [f"error_{name}" for name in record.metrics]
-        arrays = self._arrays(key, sha256, [] if names is not None and not names else [*errors, *(names or ())])
-        validation.check_errors(fields, arrays)
-        validation.check_drawn(arrays)
-        return record, arrays
-
-    def _other_arrays(self, key: str, sha256: str | None, names: Collection[str]) -> dict[str, np.ndarray]:
-        """The arrays of a trial that did not end well, a learning curve say; it may have none."""
         try:
-            arrays = self._arrays(key, sha256, names)
-            validation.check_drawn(arrays)
-            return arrays
+            return read_from(self.live, key, names)
+        except FileNotFoundError:
+            pass
         except BadFile:
-            return {}
-
-    def _arrays(self, key: str, sha256: str | None, names: Collection[str]) -> dict[str, np.ndarray]:
-        """``sha256`` of the file is not known (None) of records of schema 1."""
-        found = False
-        for name in (f"{key}.npz", f"{key}{PENDING}"):
-            try:
-                content = read_plain(self.records_dir / name, LARGEST)
-            except FileNotFoundError:
-                continue
-            if sha256 is None or hashlib.sha256(content).hexdigest() == sha256:
-                return read_arrays(content, names)
-            found = True
-        raise Invalid(f"its arrays are {'not those that were written (sha256 differs)' if found else 'missing'}")
+            if self.live.has(key):
+                raise
+        return read_from(self.packed, key, names)  # perhaps since a moment ago
 
     def samples(self, key: str, *names: str) -> dict[str, np.ndarray]:
         """The arrays beside a record, or those of them that are named; empty if there are none to be believed."""
         try:
-            arrays = self._read(key, names)[1]
+            arrays = self.read(key, names)[1]
         except FileNotFoundError:
             return {}
         except BadFile as error:
@@ -193,12 +176,11 @@ class Store:
         """
         kept = self._kept(record.key)
         if kept is not None and WORTH.get(record.status, 0) < WORTH.get(kept.status, 0):
-            self._write(self.attempts_dir, record)
+            LiveRecords(self.attempts_dir).write(record)
             return kept
-        self._write(self.records_dir, record)
+        self.live.write(record)
         self.checkpoint(record.key).unlink(missing_ok=True)
-        for suffix in SUFFIXES:
-            (self.attempts_dir / f"{record.key}{suffix}").unlink(missing_ok=True)
+        LiveRecords(self.attempts_dir).remove(record.key)
         return None
 
     def _kept(self, key: str) -> Record | None:
@@ -209,34 +191,10 @@ class Store:
         except (FileNotFoundError, BadFile):
             return None
 
-    def _write(self, folder: Path, record: Record) -> None:
-        """Three steps, so that a kill between any two leaves the record before or this one, whole: the arrays under a
-        name of their own, the JSON file that holds their hash and so decides which arrays count, their final name."""
-        arrays, pending = folder / f"{record.key}.npz", folder / f"{record.key}{PENDING}"
-        sha256 = write_arrays(pending, record.samples) if record.samples else ""
-        write_text(folder / f"{record.key}.json", record.to_json(sha256))
-        if record.samples:
-            os.replace(pending, arrays)
-        else:
-            arrays.unlink(missing_ok=True)  # those of an earlier record under this key
-
-    def _finish_writes(self) -> None:
-        """The last step of a writer that was killed before it, or the removal of arrays that never got their record."""
-        for pending in self.records_dir.glob(f"*{PENDING}"):
-            key = pending.name.removesuffix(PENDING)
-            try:
-                content = validation.parse_json(read_plain(self.records_dir / f"{key}.json", validation.LARGEST_RECORD))
-                counts = hashlib.sha256(read_plain(pending, LARGEST)).hexdigest() == content.get("arrays")
-            except (FileNotFoundError, BadFile):
-                counts = False
-            if counts:
-                os.replace(pending, self.records_dir / f"{key}.npz")
-            else:
-                pending.unlink(missing_ok=True)
-
     def set_aside(self) -> list[str]:
         """Move what lies among the records and is none to ``records/set_aside``, with a copy of a plan that is in part
-        unusable; returns a line for each. Only for who holds the lock. Records of a newer schema stay."""
+        unusable; returns a line for each. Only for who holds the lock. Records of a newer schema stay, and so does
+        what is in a pack: it is named, and a new record beside it will count."""
         lines = self.plan_file.set_aside(self.records_dir / "set_aside")
         for key in self.keys():
             try:
@@ -244,11 +202,11 @@ class Store:
             except (Newer, FileNotFoundError):
                 continue
             except BadFile as error:
-                moved = [
-                    set_aside(self.records_dir / f"{key}{suffix}", self.records_dir / "set_aside")
-                    for suffix in SUFFIXES
-                ]
-                where = ", ".join(f"records/set_aside/{path.name}" for path in moved if path)
+                if not self.live.has(key):
+                    lines.append(f"record {key} of the pack can't be used ({error})")
+                    continue
+                moved = self.live.set_aside(key, self.records_dir / "set_aside")
+                where = ", ".join(f"records/set_aside/{path.name}" for path in moved)
                 lines.append(f"record {key}.json can't be used ({error}); set aside as {where}")
         return lines
 
@@ -290,7 +248,7 @@ class Store:
         for entry in plan.values():
             key, trial = entry.key, entry.trial
             try:
-                record, arrays = self._read(key, names or None)
+                record, arrays = self.read(key, names or None)
                 yield dataclasses.replace(record, trial=trial), arrays  # in the words that it was asked for with
             except FileNotFoundError:
                 yield missing(key, trial), {}
@@ -303,7 +261,7 @@ class Store:
         chosen: dict[Any, tuple[Record, dict[str, np.ndarray]]] = {}
         for key in self.keys():
             try:
-                record, arrays = self._read(key, names or None)
+                record, arrays = self.read(key, names or None)
             except FileNotFoundError:
                 continue
             except BadFile as error:
@@ -317,3 +275,37 @@ class Store:
 
 def _ended(record: Record) -> float:
     return float(record.provenance.get("ended", 0.0))
+
+
+def read_from(
+    files: LiveRecords | PackedRecords, key: str, names: Collection[str] | None = None
+) -> tuple[Record, dict[str, np.ndarray]]:
+    """`Store.read` of one of the two forms."""
+    if not KEY.fullmatch(key):
+        raise Invalid("its name is not a key")
+    names = names and validation.with_partners(names)
+    fields, sha256 = validation.check_record(files.content(key), key, FIELDS)
+    record = Record.from_plain(fields)
+    if record.status is Status.OK and (reason := not_finite(record.metrics)):  # older versions called such a trial ok
+        record = dataclasses.replace(record, status=Status.DIVERGED, reason=reason)
+    if record.status is not Status.OK:
+        return record, {} if names is None else _other_arrays(files, key, sha256, names)
+    errors = [f"error_{name}" for name in record.metrics]
+    arrays = files.arrays(key, sha256, [] if names is not None and not names else [*errors, *(names or ())])
+    validation.check_errors(fields, arrays)
+    validation.check_drawn(arrays)
+    if sha256 is None:
+        record = dataclasses.replace(record, metrics=validation.means_behind(record.metrics, arrays))
+    return record, arrays
+
+
+def _other_arrays(
+    files: LiveRecords | PackedRecords, key: str, sha256: str | None, names: Collection[str]
+) -> dict[str, np.ndarray]:
+    """The arrays of a trial that did not end well, a learning curve say; it may have none."""
+    try:
+        arrays = files.arrays(key, sha256, names)
+        validation.check_drawn(arrays)
+        return arrays
+    except BadFile:
+        return {}

@@ -15,9 +15,11 @@ from ..training.protocol import PROTOCOL
 
 # Fields for readers. They are spelling, not substance: what they say is in the other fields.
 DESCRIPTIVE = ("model_label", "task_label", "equation", "metric", "training_free", "tuned")
-# Fields that came later, with the value that stands for what was before them: it changes no key.
+# Of trials before schema 3: distributions with their versions, which were in their keys. Read, and never made again.
+FORMER = ("model_origin", "task_origin")
+# Fields that came later or are gone, with the value that stands for their absence: it changes no key.
 LATER = {
-    **{"flops_rule": 0, "precision": devices.DEFAULT_PRECISION},
+    **{"flops_rule": 0, "precision": devices.DEFAULT_PRECISION, "model_maker": "", **dict.fromkeys(FORMER, "")},
     **{"training": "", "unroll": 1, "detach": False, "history": 1, "val": 0, "judge": "test"},
 }
 JUDGES = ("test", "val")
@@ -25,18 +27,23 @@ JUDGES = ("test", "val")
 
 @dataclass(frozen=True)
 class Trial:
-    """Everything that can change a result, as plain values, and nothing else (no paths, no order, no timing)."""
+    """Everything that can change a result, and nothing else: no paths, no order, no timing, no release.
+
+    model_maker    the distribution that brings the model, by name; of a ``--plugin`` file its content (`identity`)
+    model_version  as the model declares it
+    data_id        the recipe of the data: who makes them, the version that the task declares, sizes, parameters
+    task_digest    how the task scales, pads and scores fields
+    protocol       of training and evaluation
+    """
 
     model: str
     model_label: str
     model_version: str
-    model_origin: str
     hparams: Mapping[str, Any]
     optimizer: Optimizer
     task: str
     task_label: str
     task_params: Mapping[str, Any]
-    task_origin: str
     data_id: str
     data_seed: int
     scale: str
@@ -52,6 +59,9 @@ class Trial:
     training_free: bool = False
     flops_rule: int = 0  # `counting.RULE` where the budget counts FLOPs, else 0: there it changes no result
     precision: str = devices.DEFAULT_PRECISION
+    model_maker: str = ""
+    model_origin: str = ""
+    task_origin: str = ""
     training: str = ""  # what is the model's own of its training (`traits.training_of`)
     unroll: int = 1  # steps of a rollout that a window of training has
     detach: bool = False  # whether gradients stop between them
@@ -87,7 +97,7 @@ class Trial:
 
     def to_dict(self) -> dict[str, Any]:
         """As it is stored."""
-        plain = {f.name: getattr(self, f.name) for f in fields(self)}
+        plain = {name: getattr(self, name) for name in FIELDS if name not in FORMER or getattr(self, name)}
         return {**plain, "optimizer": asdict(self.optimizer), "budget": str(self.budget)}
 
     @classmethod

@@ -32,7 +32,7 @@ from .trial import JUDGES, Trial, trial_key
 if TYPE_CHECKING:
     import numpy as np
 
-SCHEMA = 2  # 1 had no hashes
+SCHEMA = 3  # 1 had no hashes; in 1 and 2 the keys of trials held the versions of distributions
 KEY = re.compile(r"[0-9a-f]{24}")
 LARGEST_RECORD = 4 << 20  # bytes; a record has about 2,000
 LARGEST_PLAN = 256 << 20  # bytes; a cell has about 1,000
@@ -47,6 +47,10 @@ class Invalid(BadFile):
 
 class Newer(Invalid):
     """A record that a newer version wrote."""
+
+
+class RecordWarning(UserWarning):
+    """A record, or part of a plan, that can't be used."""
 
 
 def parse_json(content: bytes) -> dict[str, Any]:
@@ -173,14 +177,14 @@ def _shown(value: Any) -> str:
 
 TRIAL: dict[str, Check] = {
     **dict.fromkeys(("model", "model_label", "task", "task_label", "scale", "device"), _name),
-    **dict.fromkeys(("model_version", "model_origin", "task_origin", "data_id", "equation", "metric"), _text),
+    **dict.fromkeys(("model_version", "data_id", "equation", "metric"), _text),
     **dict.fromkeys(("hparams", "task_params"), _object),
     **{"budget": _budget, "optimizer": _optimizer},
     **{"n_train": _count, "seed": _whole, "data_seed": _whole},
     **{"params_target": _or_null(_count), "training_free": _yes_or_no},
 }
 TRIAL_MORE: dict[str, Check] = {
-    **dict.fromkeys(("task_digest", "precision", "training"), _text),
+    **dict.fromkeys(("task_digest", "precision", "model_maker", "model_origin", "task_origin", "training"), _text),
     **dict.fromkeys(("protocol", "flops_rule", "val"), _natural),
     **{"unroll": _count, "history": _count, "detach": _yes_or_no, "judge": lambda value: value in JUDGES},
     "tuned": _fields({}, tries=_count, seconds=_amount, options=_object),
@@ -189,10 +193,11 @@ HARDWARE = _fields(
     {}, id=_name, cpu=_text, cores=_or_null(_whole), memory_gb=_amount, system=_text, gpus=_list_of(_text)
 )
 SOURCE = _or_null(_fields({}, commit=_text, modified=_yes_or_no))
+PLUGIN = _fields({}, **dict.fromkeys(("distribution", "version", "sha256"), _text))
 PROVENANCE = _fields(
     {},
     **{"started": _moment, "ended": _moment, "versions": _values(_text), "source": SOURCE, "hardware": HARDWARE},
-    **{"device": _text, "threads": _or_null(_whole)},
+    **{"device": _text, "threads": _or_null(_whole), "plugins": _fields({}, model=PLUGIN, task=PLUGIN)},
 )
 DATA = _fields({}, sha256=_name, n_train=_count, n_test=_count, n_val=_count, seconds_per_sample=_amount)
 NEEDED: dict[str, Check] = {
@@ -313,6 +318,8 @@ def _neither_finite(a: float | None, b: float | None) -> bool:
 
 def check_errors(fields: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> None:
     """The errors that a record states are the means of the errors of its samples: of test, or those held out."""
+    import numpy as np
+
     from ..training.metrics import mean_of
 
     group = arrays.get("test_group")
@@ -328,8 +335,17 @@ def check_errors(fields: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) ->
         if errors.shape != (fields["data"].get(count),) or errors.dtype.kind != "f":
             raise Invalid(f"the errors behind {name} are not one number for each of its {split} samples")
         mean = mean_of(errors)
-        if not abs(mean - stated) <= ROUNDING * abs(mean) or errors.min() < 0:
+        if not abs(mean - stated) <= ROUNDING * abs(mean) or np.minimum.reduce(errors) < 0:
             raise Invalid(f"{name} is {stated!r}, and the mean of the errors behind it {mean!r}")
+
+
+def means_behind(metrics: Mapping[str, float], arrays: Mapping[str, np.ndarray]) -> dict[str, float]:
+    """The errors of a record of schema 1, to the last digit: nothing but its samples, which have a CRC, vouches for the
+    digits beyond `ROUNDING`."""
+    from ..training.metrics import mean_of
+
+    behind = {name: arrays[f"error_{name}"] for name in metrics if f"error_{name}" in arrays}
+    return {name: mean_of(behind[name]) if name in behind else stated for name, stated in metrics.items()}
 
 
 # Arrays that make sense together only: who asks for one of them is answered after a look at all.

@@ -14,7 +14,7 @@ from ..contract.search import Range
 from ..contract.selection import Choice
 from ..contract.task import describe
 from ..data.cache import Dataset
-from ..runs.plan import SKIP, Plan, ask
+from ..runs.plan import Action, Plan, ask
 from ..training.parameters import count_on_meta
 from ..trials.trial import Trial
 from .config import TuneConfig
@@ -83,7 +83,7 @@ def subjects(config: TuneConfig, registry: Registry, plan: Plan) -> list[Subject
     found = []
     for cell in plan.cells:
         model = registry.model(cell.trial.model)
-        if cell.action == SKIP or model.spec.training_free or not model.spec.is_trained():
+        if cell.action is Action.SKIP or model.spec.training_free or not model.spec.is_trained():
             continue
         trial = replace(cell.trial, judge="val")
         task = cell.dataset.spec.info(trial.scale, trial.task_params)

@@ -25,8 +25,9 @@ from ..contract.registry import Registry
 from ..data.cache import Dataset
 from ..data.hdf5 import Header
 from ..runs.estimates import estimate
-from ..runs.plan import RUN, Cell, Plan, make_plan, plan_of
-from ..runs.runner import Reporter, Run
+from ..runs.plan import Action, Cell, Plan, make_plan, plan_of
+from ..runs.reporter import Reporter
+from ..runs.runner import Run
 from ..trials.record import Record
 from ..trials.status import Status
 from ..trials.store import Store
@@ -73,6 +74,11 @@ class Chosen:
         return min(self.tries, key=lambda one: (one.error, one.number))
 
     @property
+    def failed(self) -> int:
+        """Tries that the same command tries again; one that diverged is settled."""
+        return sum(not one.record.status.is_settled for one in self.tries)
+
+    @property
     def seconds(self) -> float:
         return sum(one.seconds for one in self.tries)
 
@@ -84,7 +90,7 @@ class RoundOfTries(Run):
         super().__init__(tuning.config, tuning.registry, tuning.reporter)
         self.trials, self.ready = trials, tuning.ready
 
-    def plan(self) -> Plan:
+    def _make_plan(self) -> Plan:
         return plan_of(self.trials, self.store, self.config)
 
     def _ensure(self, dataset: Dataset) -> Header:
@@ -109,7 +115,7 @@ class Tuning:
 
     def estimate(self) -> float:
         """Seconds that all tries may take, judged by their defaults."""
-        cells = [Cell(subject.trial({}), subject.dataset, RUN) for subject in self.subjects]
+        cells = [Cell(subject.trial({}), subject.dataset, Action.RUN) for subject in self.subjects]
         expected = estimate(replace(self.defaults, cells=cells), self.registry)
         return expected.seconds * self.config.tries
 

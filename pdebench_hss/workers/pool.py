@@ -23,13 +23,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
 from ..base.machine import LARGE_PAGES
 from ..base.scratch import Scratch
 from . import exchange
+from .events import Crashed, Done, Emitted, Ended, Event, Failed, Started, TimedOut
 from .processes import kill_descendants, signal_group
 from .worker import Failure, Job
 
@@ -40,16 +41,6 @@ GRACE = 15.0  # seconds a job has to save its state when asked to stop
 ANSWER = 5.0  # seconds a worker has to confirm that its job was killed
 START = 300.0  # seconds a worker has to start a job: it imports torch and looks for plugins before its first
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
-
-
-@dataclass(frozen=True)
-class Event:
-    """started, progress (``value`` is what the job emitted), done (its result), failed (a `Failure`),
-    crashed (a signal's name or an exit code), timeout."""
-
-    job: Job
-    kind: str
-    value: Any = None
 
 
 class _Worker:
@@ -177,11 +168,11 @@ class WorkerPool:
         worker.close()
         _remove_files(job)
         if worker.timed_out:
-            yield Event(job, "timeout")
+            yield TimedOut(job)
         elif worker.deadline is not None and not started and time.monotonic() > worker.deadline:
-            yield Event(job, "crashed", f"its worker process did not start it within {START:g} s")
+            yield Crashed(job, f"its worker process did not start it within {START:g} s")
         else:
-            yield Event(job, "crashed", f"its worker process ended with code {worker.process.returncode}")
+            yield Crashed(job, f"its worker process ended with code {worker.process.returncode}")
 
     def stop(self) -> list[Event]:
         """Ask what runs to save its state and end; kill what doesn't within `GRACE` seconds."""
@@ -242,24 +233,26 @@ class WorkerPool:
                 worker.kill_job()
             if first:
                 worker.deadline = time.monotonic() + timeout if timeout else None
-                yield Event(job, "started")
+                yield Started(job)
         elif kind == "event":
-            yield Event(job, "progress", values[0])
+            yield Emitted(job, values[0])
         elif kind == "ended":
             worker.job = worker.child = None
             yield self._outcome(job, worker.timed_out, *values)
 
-    def _outcome(self, job: Job, timed_out: bool, code: int, left: str, complaint: str) -> Event:
+    def _outcome(self, job: Job, timed_out: bool, code: int, left: str, complaint: str) -> Ended:
         try:
             if code in (0, 1) and not complaint and os.path.lexists(left):
-                return _event(job, code, exchange.read(left, RESULT_LIMIT))
+                return _ended(job, code, exchange.read(left, RESULT_LIMIT))
         except (exchange.NotPlain, KeyError, TypeError) as error:
             complaint = f"what its process left can't be read ({error})"
         finally:
             _remove_files(job)
         if timed_out:
-            return Event(job, "timeout")
-        return Event(job, "crashed", complaint or (signal.Signals(-code).name if code < 0 else f"exit code {code}"))
+            return TimedOut(job)
+        if complaint:
+            return Crashed(job, complaint)
+        return Crashed(job, signal.Signals(-code).name if code < 0 else f"exit code {code}", code == -signal.SIGKILL)
 
 
 def _remove_files(job: Job) -> None:
@@ -269,8 +262,8 @@ def _remove_files(job: Job) -> None:
             os.unlink(path)
 
 
-def _event(job: Job, code: int, outcome: Any) -> Event:
+def _ended(job: Job, code: int, outcome: Any) -> Ended:
     """Only a process that ended well has a result, only one that did not has a failure."""
     if code == 0:
-        return Event(job, "done", outcome["value"])
-    return Event(job, "failed", Failure.from_plain(outcome["failure"]))
+        return Done(job, outcome["value"])
+    return Failed(job, Failure.from_plain(outcome["failure"]))

@@ -29,7 +29,7 @@ from dataclasses import asdict, dataclass, field, replace
 from multiprocessing.connection import Connection
 from typing import Any
 
-from ..base.errors import PdebenchError
+from ..base.errors import Interrupted, PdebenchError
 from ..base.references import resolve
 from . import exchange
 from .processes import (
@@ -70,13 +70,15 @@ class Failure:
     kind: str
     message: str
     trace: str
-    expected: bool
+    expected: bool  # an error of ours, whose message says it all
+    interrupted: bool  # it was asked to stop and saved its state
 
     @classmethod
     def of(cls, error: BaseException) -> Failure:
         text = (str(error).strip() or type(error).__name__).splitlines()[0][:MESSAGE_LIMIT]
         expected = isinstance(error, PdebenchError)
-        return cls(type(error).__name__, text, "".join(traceback.format_exception(error)), expected)
+        trace = "".join(traceback.format_exception(error))
+        return cls(type(error).__name__, text, trace, expected, isinstance(error, Interrupted))
 
     @classmethod
     def from_plain(cls, value: Any) -> Failure:
@@ -86,6 +88,7 @@ class Failure:
             str(value["message"])[:MESSAGE_LIMIT],
             str(value["trace"]),
             value["expected"] is True,
+            value["interrupted"] is True,
         )
 
 

@@ -64,7 +64,12 @@ def test_the_check_would_notice(tmp_path):
 
 @pytest.mark.parametrize(
     "module",
-    ["pdebench_hss", "pdebench_hss.contract.registry", "pdebench_hss.runs.config", "pdebench_hss.trials.store"],
+    [
+        *("pdebench_hss", "pdebench_hss.contract.registry", "pdebench_hss.contract.identity"),
+        *("pdebench_hss.trials.trial", "pdebench_hss.trials.context", "pdebench_hss.trials.record"),
+        *("pdebench_hss.trials.store", "pdebench_hss.workers.pool", "pdebench_hss.training.progress"),
+        *("pdebench_hss.runs.config", "pdebench_hss.runs.reporter", "pdebench_hss.runs.executors.halves"),
+    ],
 )
 def test_importing_the_package_imports_neither(module):
     program = f"import sys, {module}; print([m for m in ('torch', 'scipy') if m in sys.modules])"

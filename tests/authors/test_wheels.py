@@ -11,6 +11,7 @@ import os
 import subprocess
 import sys
 import sysconfig
+import tarfile
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,7 +20,7 @@ import pytest
 from filelock import FileLock
 
 ROOT = Path(__file__).parents[2]
-EXAMPLES = ["unet", "pdebench_files", "tensorboard_tracker", "relative_l2", "muon", "two_stage"]
+EXAMPLES = ["unet", "pdebench_files", "tensorboard_tracker", "printed_table", "relative_l2", "muon", "two_stage"]
 
 
 @dataclass(frozen=True)
@@ -97,10 +98,21 @@ def test_everything_comes_from_wheels_and_is_found(environment, tmp_path):
     plugins = json.loads(environment.run("pdebench-hss", "list", "plugins", "--format", "json", cwd=tmp_path))
     found = {row["distribution"]: row["status"] for row in plugins}
     assert {row["status"] for row in plugins} == {"ok"}
-    assert {"pdebench-hss", "pdebench-unet", "pdebench-files", "tensorboard-tracker"} <= set(found)
+    assert {"pdebench-hss", "pdebench-unet", "pdebench-files", "tensorboard-tracker", "printed-table"} <= set(found)
     assert "pdebench-unet 0.1.0 (entry point pdebench_unet)" in environment.run(
         "pdebench-hss", "show", "unet", cwd=tmp_path
     )
+
+
+def test_the_source_distribution_holds_no_boards_and_stays_small(tmp_path):
+    command = [sys.executable, "-m", "hatchling", "build", "-t", "sdist", "-d", str(tmp_path)]
+    subprocess.run(command, cwd=ROOT, check=True, capture_output=True, timeout=120)
+    (path,) = tmp_path.iterdir()
+    assert path.stat().st_size < 2_000_000
+    with tarfile.open(path) as file:
+        names = {name.partition("/")[2] for name in file.getnames()}
+    assert {"LICENSE", "README.md", "pyproject.toml", "pdebench_hss/__init__.py", "tests/conftest.py"} <= names
+    assert not any(name.startswith("leaderboards") for name in names)
 
 
 def test_a_model_and_tasks_from_packages_run_on_the_command_line(environment, tmp_path):
@@ -116,6 +128,10 @@ def test_a_model_and_tasks_from_packages_run_on_the_command_line(environment, tm
     assert len(board) == 6
     # The tracker, which nobody asked for by name, heard of every trial.
     assert len({events.parent for events in tmp_path.glob("runs/*/*/events.*")}) == 6
+    # So did the printed table: it stands beside ours, and one that has no row here does not.
+    table = pd.read_csv(tmp_path / "board" / "made_up.csv").set_index("task")
+    assert table.loc["pdebench_darcy", "mean_ratio"] == table.loc["pdebench_darcy", "mean_test_err"] / 0.25
+    assert not (tmp_path / "board" / "table_2d.csv").exists()
     bibtex = environment.run("pdebench-hss", "cite", "board", cwd=tmp_path)
     for key in ("ronneberger2015unet", "takamoto2022pdebench"):
         assert bibtex.count(f"{{{key},") == 1

@@ -170,7 +170,7 @@ def started_workers(monkeypatch, tmp_path, count: int, **options) -> list[dict[s
     settings = RunConfig(tasks="toy", out=str(tmp_path), **options)
     executor = ProcessExecutor(None, settings)
     executor.prepare([])
-    trials = [SimpleNamespace(key=str(number), to_dict=dict) for number in range(count)]
+    trials = [SimpleNamespace(key=str(number)) for number in range(count)]
     from pdebench_hss.runs.executors import Work
     from pdebench_hss.trials.context import Context
 
@@ -270,4 +270,4 @@ def test_a_trial_in_this_process_is_told_which_gpu(monkeypatch, tmp_path):
     monkeypatch.setattr(inline, "run_trial", lambda trial, context, registry: context.gpu)
     executor = inline.InlineExecutor(None, RunConfig(tasks="toy", device="cuda:1", executor="inline"))
     *_, finished = executor.run([Work(SimpleNamespace(key="k"), Context())])
-    assert finished.value == 1
+    assert finished.record == 1

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from pdebench_hss.bench.timing import FEWEST, TookTooLong, alternate, memory_of, time_limit, timing
+from pdebench_hss.bench.timing import FEWEST, TookTooLong, memory_of, time_in_turns, time_limit, timing
 from pdebench_hss.cli import main
 
 
@@ -25,7 +25,7 @@ def test_what_is_compared_takes_turns_and_slow_things_are_measured_less_often() 
 
         return run
 
-    found = alternate({"a": work("a", 0.03), "b": work("b", 0.06)}, repeats=6, seconds=0.2)
+    found = time_in_turns({"a": work("a", 0.03), "b": work("b", 0.06)}, repeats=6, seconds=0.2)
     assert order[:4] == ["a", "a", "b", "b"]  # twice each to warm up and to see how long it takes
     assert order[4:8] == ["a", "b", "b", "a"]  # then who comes first changes
     assert found["a"].repeats == 6
@@ -36,7 +36,7 @@ def test_what_is_compared_takes_turns_and_slow_things_are_measured_less_often() 
 
 def test_fast_things_are_repeated_inside_a_measurement() -> None:
     calls: list[int] = []
-    alternate({"fast": lambda: calls.append(1)}, repeats=3, seconds=1)
+    time_in_turns({"fast": lambda: calls.append(1)}, repeats=3, seconds=1)
     assert len(calls) > 1000
 
 

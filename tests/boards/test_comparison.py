@@ -24,6 +24,7 @@ from pdebench_hss.boards.reading import read_board
 from pdebench_hss.boards.verdicts import benjamini_hochberg
 from pdebench_hss.boards.writing import write_board
 from pdebench_hss.cli import main
+from pdebench_hss.contract.registry import Registry
 from pdebench_hss.trials.store import Store
 
 TASKS, MODELS, SEEDS, SAMPLES = ("heat", "wave"), ("fno", "net"), 3, 32
@@ -51,7 +52,7 @@ def make_board(
                 record.provenance["hardware"] = {**record.provenance["hardware"], "id": hardware}
                 record.data["n_test"] = len(errors)
                 store.put(dataclasses.replace(record, samples={"error_test_err": errors}))
-    write_board(store)
+    write_board(store, Registry())
     return path
 
 
@@ -256,7 +257,7 @@ def with_seeds_lost(path: Path, seeds, status: str) -> Path:
         record = make_record("fno", seed=seed, status=status, reason="loss is nan", **what)
         (store.records_dir / f"{record.key}.json").unlink()  # a record that ended well is not replaced
         store.put(record)
-    write_board(store)
+    write_board(store, Registry())
     return path
 
 
@@ -328,7 +329,7 @@ def test_closed_forms_do_not_differ_from_their_own_leaderboard_file(tmp_path):
     for number, value in enumerate(values):
         for seed in range(SEEDS):
             store.put(make_record(f"m{number}", float(value), seed, training_free=True))
-    write_board(store)
+    write_board(store, Registry())
     assert set(compared(store.path, store.path / "leaderboard.csv")["verdict"]) == {"identical"}
 
 

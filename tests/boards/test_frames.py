@@ -24,6 +24,7 @@ from pdebench_hss.boards.frames import (
     to_markdown,
 )
 from pdebench_hss.boards.writing import write_board
+from pdebench_hss.contract.registry import Registry
 from pdebench_hss.trials.record import Record, missing
 from pdebench_hss.trials.store import Store
 
@@ -216,7 +217,7 @@ def test_errors_keep_full_precision_through_csv(tmp_path, error):
     store = Store(tmp_path)
     store.prepare()
     store.put(make_record(error=error))
-    write_board(store)
+    write_board(store, Registry())
     assert float(first_row(tmp_path / "results.csv")["test_err"]) == error
     assert float(first_row(tmp_path / "leaderboard.csv")["test_err_mean"]) == error
 
@@ -237,9 +238,9 @@ def test_the_same_records_give_the_same_bytes_in_whatever_order_they_came(tmp_pa
         for model, seed in order:
             if (model, seed) != ("b", 1):  # one stays missing
                 store.put(make_record(model, 0.1 + seed, seed))
-        _, paths = write_board(store)
+        _, paths = write_board(store, Registry())
         contents.append({path.name: path.read_bytes() for path in paths})
-        write_board(store)
+        write_board(store, Registry())
         assert {path.name: path.read_bytes() for path in paths} == contents[-1]
     assert contents[0] == contents[1]
     assert set(contents[0]) == {"results.csv", "leaderboard.csv", "leaderboard.md", "README.md"}
@@ -251,7 +252,7 @@ def test_a_superseded_trial_leaves_the_table(tmp_path):
     for version, error in (("1", 0.5), ("2", 0.1)):
         store.add_to_plan([make_trial(model_version=version)])
         store.put(make_record(error=error, model_version=version))
-    board, _ = write_board(store)
+    board, _ = write_board(store, Registry())
     assert list(board["test_err_mean"]) == [0.1]
     assert list(board["n_expected"]) == [1]
 

@@ -1,4 +1,4 @@
-"""The paper's tables: its rows, its columns, its numbers beside ours, and nothing invented where ours are missing."""
+"""Printed tables beside ours: their rows, their columns, their numbers, and nothing invented where ours are missing."""
 
 from __future__ import annotations
 
@@ -7,16 +7,19 @@ import math
 import re
 from pathlib import Path
 
+import pdebench_hss_studies
 import pytest
 from board_records import make_record
 from hypothesis import given
 from hypothesis import strategies as st
+from pdebench_hss_studies.published import published_tables
 
 from pdebench_hss.boards import reference_tables
 from pdebench_hss.boards.frames import leaderboard, results
-from pdebench_hss.boards.published import model_titles, published, published_tables
-from pdebench_hss.boards.reference_tables import paper_style, paper_table, to_latex, to_markdown
+from pdebench_hss.boards.reference_tables import filled, short_style, to_latex, to_markdown
 
+TABLES = {table.name: table for table in published_tables()}
+METRICS = {row.task: row.metric for table in TABLES.values() for row in table.rows}
 ROWS = {
     "table_1d": ["Heat Eq.", "Poisson Neumann BC", "Burgers' Eq."],
     "table_2d": [
@@ -34,7 +37,7 @@ def board_of(*cells: tuple, **changes):
     """(task, model, error) -> a leaderboard."""
     records = []
     for task, model, error in cells:
-        metric = published()[task, "fno"].metric
+        metric = METRICS[task]
         status = "ok" if error is not None else "skipped"
         reason = "" if error is not None else "needs a linear PDE"
         where = {"task": task, "task_label": task, "data_id": task, "metric": metric, **changes}
@@ -43,12 +46,12 @@ def board_of(*cells: tuple, **changes):
 
 
 def table_of(*cells: tuple, name: str = "table_1d"):
-    return paper_table(board_of(*cells), name)
+    return filled(TABLES[name], board_of(*cells))
 
 
 @pytest.mark.parametrize("name", ["table_1d", "table_2d"])
 def test_rows_and_columns_are_the_papers_in_its_order(name):
-    table = paper_table(board_of(("heat_1d", "fno", 0.1)), name)
+    table = table_of(("heat_1d", "fno", 0.1), name=name)
     assert list(table["equation"]) == ROWS[name]
     shown = [
         column.removesuffix("_test_err")
@@ -59,8 +62,8 @@ def test_rows_and_columns_are_the_papers_in_its_order(name):
 
 
 def test_every_published_number_is_in_its_cell():
-    path = Path(__file__).parents[2] / "leaderboards" / "paper" / "published.csv"
-    tables = {name: table_of(("heat_1d", "fno", 0.1), name=name).set_index("task") for name in published_tables()}
+    path = Path(pdebench_hss_studies.__file__).parent / "published.csv"
+    tables = {name: table_of(("heat_1d", "fno", 0.1), name=name).set_index("task") for name in TABLES}
     count = 0
     with path.open(newline="", encoding="utf-8") as file:
         for row in csv.DictReader(file):
@@ -86,7 +89,7 @@ def test_ours_stand_beside_the_papers_with_their_ratio_in_full_precision():
 
 def test_an_error_in_another_metric_has_no_ratio():
     row = (
-        paper_table(board_of(("heat_1d", "fno", 0.1), metric="relative_l2"), "table_1d")
+        filled(TABLES["table_1d"], board_of(("heat_1d", "fno", 0.1), metric="relative_l2"))
         .set_index("task")
         .loc["heat_1d"]
     )
@@ -96,10 +99,10 @@ def test_an_error_in_another_metric_has_no_ratio():
 
 def test_what_was_not_run_or_skipped_is_missing_and_said_to_be():
     board = board_of(("heat_1d", "fno", 0.1), ("burgers_1d", "fno", 0.3), ("burgers_1d", "green_learning", None))
-    table = paper_table(board, "table_1d")
+    table = filled(TABLES["table_1d"], board)
     row = table.set_index("task").loc["burgers_1d"]
     assert math.isnan(row["green_learning_test_err"])
-    text = to_markdown(table, board, "table_1d")
+    text = to_markdown(TABLES["table_1d"], table, board)
     assert "Not run: poisson_1d_neumann." in text
     assert "burgers_1d, green_learning: skipped (needs a linear PDE)." in text
     assert "heat_1d: scale smoke · steps=4 · 8 training samples" in text
@@ -110,9 +113,9 @@ def test_a_model_with_a_failed_seed_is_missing_not_averaged():
     where = {"task": "heat_1d", "task_label": "heat_1d", "metric": "trajectory_l2"}
     records = [make_record("fno", 0.1, **where), make_record("fno", seed=1, status="failed", reason="no", **where)]
     board = leaderboard(results(records))
-    table = paper_table(board, "table_1d")
+    table = filled(TABLES["table_1d"], board)
     assert math.isnan(table.set_index("task").loc["heat_1d", "fno_test_err"])
-    assert "heat_1d, fno: failed (no)." in to_markdown(table, board, "table_1d")
+    assert "heat_1d, fno: failed (no)." in to_markdown(TABLES["table_1d"], table, board)
 
 
 def test_a_task_run_in_two_ways_has_a_block_for_each():
@@ -120,7 +123,7 @@ def test_a_task_run_in_two_ways_has_a_block_for_each():
         make_record("fno", error, task="heat_1d", task_label="heat_1d", metric="trajectory_l2", budget=budget)
         for error, budget in ((0.1, "steps=4"), (0.2, "seconds=1"))
     ]
-    table = paper_table(leaderboard(results(records)), "table_1d")
+    table = filled(TABLES["table_1d"], leaderboard(results(records)))
     assert list(table["task"]) == ["heat_1d", "heat_1d", "poisson_1d_neumann", "burgers_1d"]
     assert list(table["fno_test_err"])[:2] == [0.1, 0.2]
 
@@ -135,7 +138,7 @@ CELLS = [
 
 def test_best_is_bold_and_second_underlined_by_the_full_numbers():
     board = board_of(*CELLS)
-    text = to_markdown(paper_table(board, "table_1d"), board, "table_1d")
+    text = to_markdown(TABLES["table_1d"], filled(TABLES["table_1d"], board), board)
     (line,) = [line for line in text.splitlines() if line.startswith("| Heat Eq.")]
     cells = [cell.strip() for cell in line.strip("|").split("|")]
     assert cells == [
@@ -156,7 +159,7 @@ def test_best_is_bold_and_second_underlined_by_the_full_numbers():
 
 def test_latex_has_the_papers_form():
     board = board_of(*CELLS)
-    text = to_latex(paper_table(board, "table_1d"), board, "table_1d")
+    text = to_latex(TABLES["table_1d"], filled(TABLES["table_1d"], board), board)
     ours = next(line for line in text.splitlines() if line.startswith("Heat Eq."))
     assert ours == (
         r"Heat Eq. & ours & 200 & $2 \times 10^{-3}$ & 200 & \underline{$1 \times 10^{-3}$} & "
@@ -168,9 +171,9 @@ def test_latex_has_the_papers_form():
 
 @pytest.mark.parametrize("name", ["table_1d", "table_2d"])
 def test_latex_is_balanced_and_every_line_has_all_columns(name):
-    task = published_tables()[name][0].task
+    task = TABLES[name].rows[0].task
     board = board_of((task, "fno", 1e-5), (task, "green_learning", None))
-    text = to_latex(paper_table(board, name), board, name)
+    text = to_latex(TABLES[name], filled(TABLES[name], board), board)
     assert text.count("{") == text.count("}")
     assert text.count(r"\begin{") == text.count(r"\end{")
     columns = 2 + 2 * len(MODELS[name])
@@ -183,13 +186,13 @@ def test_latex_is_balanced_and_every_line_has_all_columns(name):
 def test_a_reason_full_of_symbols_does_not_break_latex():
     where = {"task": "heat_1d", "task_label": "heat_1d", "metric": "trajectory_l2"}
     board = leaderboard(results([make_record("fno", status="failed", reason=r"{a_b} 50% \x ^ ~ $1", **where)]))
-    text = to_latex(paper_table(board, "table_1d"), board, "table_1d")
+    text = to_latex(TABLES["table_1d"], filled(TABLES["table_1d"], board), board)
     assert r"\{a\_b\} 50\% \textbackslash{}x \textasciicircum{} \textasciitilde{} \$1" in text
 
 
 @given(st.floats(1e-12, 1e6))
 def test_errors_are_printed_as_the_paper_prints_them(value):
-    digits, power = paper_style(value)
+    digits, power = short_style(value)
     assert float(digits) * 10.0**power == pytest.approx(value, rel=0.5 if power else 0.005)
     if power:
         assert len(digits) == 1
@@ -206,7 +209,3 @@ def test_examples_of_the_style():
         "0",
         "–",
     ]
-
-
-def test_the_papers_models_have_titles():
-    assert {cell.model for cell in published().values()} == set(model_titles())

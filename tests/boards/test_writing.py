@@ -13,9 +13,12 @@ import pdebench_hss as pb
 from pdebench_hss.base.errors import StoreError
 from pdebench_hss.boards.frames import leaderboard, results
 from pdebench_hss.boards.writing import readme, write_board
+from pdebench_hss.contract.registry import load_registry
 from pdebench_hss.report.page_data import page_data, read_board
 from pdebench_hss.runs.config import make_config
 from pdebench_hss.trials.store import Store
+
+REGISTRY = load_registry()
 
 
 @pytest.fixture
@@ -40,7 +43,7 @@ def contents(store: Store) -> dict[str, bytes]:
 
 
 def test_a_board_has_all_its_tables(store):
-    _, paths = write_board(store)
+    _, paths = write_board(store, REGISTRY)
     assert {path.name for path in paths} == {
         *("results.csv", "leaderboard.csv", "leaderboard.md", "README.md", "statistics.md"),
         *("table_1d.csv", "table_1d.md", "table_1d.tex"),
@@ -49,17 +52,17 @@ def test_a_board_has_all_its_tables(store):
 
 
 def test_the_same_records_give_the_same_bytes_elsewhere_and_later(store, tmp_path):
-    write_board(store)
+    write_board(store, REGISTRY)
     first = contents(store)
     shutil.copytree(store.records_dir, tmp_path / "copy" / "records")
     shutil.copy(store.path / "plan.json", tmp_path / "copy")
     copy = Store(tmp_path / "copy")
-    write_board(copy)
+    write_board(copy, REGISTRY)
     assert contents(copy) == first
 
 
 def test_the_interval_uses_the_errors_of_test_samples(store):
-    board, _ = write_board(store)
+    board, _ = write_board(store, REGISTRY)
     without = leaderboard(results(store.current()))
     assert (board["err_low"] < board["test_err_mean"]).all()
     assert (board["test_err_mean"] < board["err_high"]).all()
@@ -75,7 +78,7 @@ def test_the_interval_goes_by_start_where_samples_share_one(tmp_path):
         record = make_record("net", error=0.15)
         samples = {"error_test_err": np.repeat([0.1, 0.2], 6), **arrays}
         store.put(dataclasses.replace(record, samples=samples, data={**record.data, "n_test": 12}))
-        board, _ = write_board(store)
+        board, _ = write_board(store, REGISTRY)
         (shown,) = page_data([read_board(store, name)])["summary"]["rows"]
         intervals[name] = (board["err_low"].item(), board["err_high"].item())
         assert (shown["err_low"], shown["err_high"]) == pytest.approx(intervals[name], rel=1e-5)
@@ -83,7 +86,7 @@ def test_the_interval_goes_by_start_where_samples_share_one(tmp_path):
 
 
 def test_the_readme_says_where_the_numbers_come_from(store):
-    write_board(store)
+    write_board(store, REGISTRY)
     text = (store.path / "README.md").read_text()
     for fact in (
         "pdebench-hss run --tasks heat_1d,toy",
@@ -136,12 +139,12 @@ def test_the_command_of_a_config_asks_for_the_same_again():
 
 
 def test_records_of_another_version_leave_the_tables_alone(store):
-    write_board(store)
+    write_board(store, REGISTRY)
     before = contents(store)
     for path in store.records_dir.glob("*.json"):
-        path.write_text(path.read_text().replace('"schema": 2', '"schema": 99'))
+        path.write_text(path.read_text().replace('"schema": 3', '"schema": 99'))
     with pytest.warns(UserWarning, match="a newer pdebench-hss"), pytest.raises(StoreError, match="left as they are"):
-        write_board(store)
+        write_board(store, REGISTRY)
     assert contents(store) == before
 
 

@@ -20,7 +20,7 @@ from pdebench_hss.base.errors import UsageError
 from pdebench_hss.contract.budget import KINDS, Budget, Spent, parse_budget, parse_count
 from pdebench_hss.contract.optimizer import Optimizer
 from pdebench_hss.training import loop
-from pdebench_hss.training.loop import Run, fit
+from pdebench_hss.training.loop import TrainingState, fit
 from pdebench_hss.training.normalization import Affine, Normalizer
 from pdebench_hss.training.optimizers import cosine
 from pdebench_hss.training.windows import TrainSet
@@ -142,7 +142,7 @@ def make_network() -> nn.Module:
 
 def train(
     module: nn.Module, pairs: TrainSet | None = None, budget=None, numbers=NUMBERS, flops_step=1.0, **options
-) -> Run:
+) -> TrainingState:
     cpu = torch.device("cpu")
     return fit(module, pairs or make_train(), budget, numbers, seed=0, device=cpu, flops_step=flops_step, **options)
 

@@ -95,6 +95,8 @@ def test_two_plugins_with_one_name_are_both_named(cli, tmp_path):
         ("from pdebench_hss import hookimpl\n@hookimpl\ndef pdebench_hss_modles(): return []", "unknown hook"),
         ("from pdebench_hss import ModelSpec\nModelSpec(name='Bad Name', title='', build='a:b')", "lower-case"),
         ("from pdebench_hss import ModelSpec\nModelSpec(name='x', title='', build='no_colon')", "module:attribute"),
+        ("from pdebench_hss import ModelSpec\nModelSpec(name='x', title='', build='a:b', role='toy')", "role 'toy'"),
+        ("from pdebench_hss import hookimpl\n@hookimpl\ndef pdebench_hss_references(): return ['table']", "found str"),
     ],
 )
 def test_a_plugin_that_raises_anywhere_is_set_aside(tmp_path, code, words):
@@ -112,7 +114,7 @@ def test_a_tracker_that_raises_is_reported_and_the_run_goes_on(cli, toys, tmp_pa
     (tmp_path / "tracker.py").write_text(
         "from pathlib import Path\nfrom pdebench_hss import hookimpl\n"
         "@hookimpl\ndef pdebench_hss_trial_finished(record):\n"
-        "    Path('seen').open('a').write(record.trial.model + ' ')\n"
+        "    Path('seen').open('a').write(f'{record.trial.model}:{len(record.samples[\"error_test_err\"])} ')\n"
         "    raise ValueError('tracker is down')\n"
     )
     done = cli(
@@ -120,7 +122,7 @@ def test_a_tracker_that_raises_is_reported_and_the_run_goes_on(cli, toys, tmp_pa
         *("--scale", "smoke", "--out", "board"),
     )
     assert done.code == 0, done.err
-    assert sorted((tmp_path / "seen").read_text().split()) == ["mean", "toy_conv"]
+    assert sorted((tmp_path / "seen").read_text().split()) == ["mean:4", "toy_conv:4"]  # with the arrays
     assert done.err.count("tracker is down") == 2
 
 

@@ -272,5 +272,5 @@ def test_time_is_taken_by_the_gpus_own_events(monkeypatch):
             return 7.0
 
     monkeypatch.setattr(torch.cuda, "Event", Event)
-    assert accelerator.milliseconds("cuda", lambda: None) == 7.0
-    assert accelerator.milliseconds("cpu", lambda: time.sleep(0.01)) >= 10
+    assert accelerator.milliseconds_on("cuda", lambda: None) == 7.0
+    assert accelerator.milliseconds_on("cpu", lambda: time.sleep(0.01)) >= 10

@@ -94,7 +94,7 @@ def unknown_field(path):
 
 
 def deep_json(path):
-    path.write_text('{"schema": 2, "key": ' + "[" * 100_000)
+    path.write_text('{"schema": 3, "key": ' + "[" * 100_000)
 
 
 def empty_record(path):
@@ -235,6 +235,13 @@ def test_records_of_the_first_release_are_checked_by_their_arrays(board, damage)
     assert results(board).loc[("toy_conv", 0), "status"] == "missing"
 
 
+def test_a_digit_of_an_old_record_that_its_samples_do_not_support_is_not_shown(good, board):
+    as_schema_1(board)
+    edit(victim(board), lambda c: c["metrics"].update(max_error=c["metrics"]["max_error"] * (1 + 1e-13)))
+    assert command("leaderboard", board)[0] == 0
+    assert results(board)["max_error"].equals(results(good)["max_error"])
+
+
 @pytest.mark.parametrize("value", [None, float("nan"), float("inf")])
 def test_an_old_record_that_is_ok_without_an_error_is_read_as_diverged(board, value):
     as_schema_1(board)
@@ -250,11 +257,11 @@ def test_an_old_record_that_is_ok_without_an_error_is_read_as_diverged(board, va
 
 def test_a_record_of_a_newer_schema_is_kept_and_named(board, toys):
     path = victim(board)
-    edit(path, lambda c: c.update(schema=3, news=True))
+    edit(path, lambda c: c.update(schema=4, news=True))
     content = path.read_bytes()
     code, printed = command("leaderboard", board)
     assert code == 0
-    assert "written by a newer pdebench-hss (schema 3, this one reads up to 2)); it is kept, and left out" in printed
+    assert "written by a newer pdebench-hss (schema 4, this one reads up to 3)); it is kept, and left out" in printed
     options = ("--models", "toy_conv", "--tasks", "toy", "--scale", "smoke", "--executor", "inline", "--force")
     code, printed = command("run", "--plugin", toys, *options, "--seeds", "2", "--out", board)
     assert code == 1
@@ -315,8 +322,8 @@ def test_a_bad_cell_of_a_plan_is_named_and_the_rest_is_shown(good, board, change
         ("{", "not JSON"),
         ("[" * 100_000, "it is nested too deeply"),
         ("[]", "expected an object, found list"),
-        ('{"schema": 2, "cells": 3}', "it has no cells"),
-        ('{"schema": 2, "cells": {}, "commands": [3]}', "its commands are not text"),
+        ('{"schema": 3, "cells": 3}', "it has no cells"),
+        ('{"schema": 3, "cells": {}, "commands": [3]}', "its commands are not text"),
     ],
 )
 def test_a_plan_that_is_none_is_named_and_all_records_are_shown(good, board, content, reason):
@@ -328,12 +335,12 @@ def test_a_plan_that_is_none_is_named_and_all_records_are_shown(good, board, con
 
 
 def test_a_plan_of_a_newer_schema_is_never_overwritten(board, toys):
-    edit(board / "plan.json", lambda c: c.update(schema=3))
+    edit(board / "plan.json", lambda c: c.update(schema=4))
     content = (board / "plan.json").read_bytes()
     options = ("--models", "mean", "--tasks", "toy", "--scale", "smoke", "--executor", "inline")
     code, printed = command("run", "--plugin", toys, *options, "--out", board)
     assert code == 2
-    assert "written by a newer pdebench-hss (schema 3, this one reads up to 2); use that version or another" in printed
+    assert "written by a newer pdebench-hss (schema 4, this one reads up to 3); use that version or another" in printed
     assert (board / "plan.json").read_bytes() == content
 
 

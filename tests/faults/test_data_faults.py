@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import resource
 import shutil
@@ -120,13 +121,7 @@ def rot(path: Path) -> None:
     """One bit of a stored array flips, and neither size nor time tell."""
     with h5py.File(path, "r") as file:
         offset = file["test/outputs"].id.get_chunk_info(0).byte_offset
-    status = path.stat()
-    with path.open("r+b") as file:
-        file.seek(offset + 5)
-        byte = file.read(1)[0]
-        file.seek(offset + 5)
-        file.write(bytes([byte ^ 1]))
-    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+    flip_bit(path, offset + 5)
     assert hdf5.verify(path), "the stamp beside it still holds"
 
 
@@ -139,6 +134,114 @@ def test_a_flipped_bit_is_noticed_when_it_is_read(dataset, ensure):
     with pytest.warns(cache.DataWarning, match="making it again"):
         assert ensure(dataset()).sha256 == header.sha256
     assert cache.load(dataset()).sha256 == header.sha256
+
+
+def write_arrays(path: Path, arrays: dict[str, np.ndarray]) -> hdf5.Header:
+    recipe = {"sizes": {split: len(arrays[f"{split}/inputs"]) for split in hdf5.SPLITS}}
+    parts = {split: [(arrays[f"{split}/inputs"], arrays[f"{split}/outputs"])] for split in hdf5.SPLITS}
+    hdf5.write(path, recipe, arrays["train/inputs"].dtype.str, lambda split: parts[split])
+    return hdf5.verify(path)
+
+
+def random_arrays(shape: tuple[int, ...], dtype: str) -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(0)
+    names = [f"{split}/{name}" for split in hdf5.SPLITS for name in hdf5.ARRAYS]
+    return {name: rng.standard_normal(shape).astype(dtype) for name in names}
+
+
+def flip_bit(path: Path, offset: int, bit: int = 0) -> None:
+    """Neither size nor time tell."""
+    status = path.stat()
+    with path.open("r+b") as file:
+        file.seek(offset)
+        byte = file.read(1)[0]
+        file.seek(offset)
+        file.write(bytes([byte ^ (1 << bit)]))
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+
+
+@pytest.mark.parametrize("remembered", [True, False], ids=["by its chart", "by HDF5"])
+@pytest.mark.parametrize(
+    ("shape", "dtype"),
+    [((7, 1, 5), "<f4"), ((100, 2, 64), "<f8"), ((3, 1, 37, 101), "<f4"), ((2, 1, 3, 90, 50), "<f8")],
+)
+def test_what_is_read_is_what_was_written_to_the_last_bit(tmp_path, monkeypatch, shape, dtype, remembered):
+    monkeypatch.setattr(hdf5, "CHUNK_BYTES", 10_000)
+    arrays = random_arrays(shape, dtype)
+    path = write_arrays(tmp_path / "data.h5", arrays).path
+    if not remembered:
+        path.with_name("data.h5.ok").unlink()
+    for count in (None, 1, 2, shape[0] - 1, shape[0] + 5):
+        for split in hdf5.SPLITS:
+            for name, found in zip(hdf5.ARRAYS, hdf5.read_split(path, split, count)):
+                np.testing.assert_array_equal(found, arrays[f"{split}/{name}"][:count])
+                assert found.dtype.str == dtype
+                assert found.flags.writeable
+                assert found.flags.c_contiguous
+
+
+@pytest.mark.parametrize("stored", ["in chunks", "in one piece", "in chunks, known from an earlier version"])
+def test_rot_in_any_chunk_is_noticed_when_it_is_read(tmp_path, monkeypatch, stored):
+    monkeypatch.setattr(hdf5, "CHUNK_BYTES", 20_000)
+    path = write_arrays(tmp_path / "data.h5", random_arrays((20, 1, 601), "<f8")).path
+    if stored == "in one piece":  # the layout of the first version
+        with h5py.File(path, "r+") as file:
+            content = file["test/outputs"][()]
+            del file["test/outputs"]
+            file.create_dataset("test/outputs", data=content)
+        hdf5.verify(path)
+    with h5py.File(path, "r") as file:
+        array = file["test/outputs"]
+        if array.chunks is None:
+            places = [array.id.get_offset() + start for start in (0, 20_000, array.nbytes - 1)]
+        else:
+            chunks = [array.id.get_chunk_info(number) for number in range(array.id.get_num_chunks())]
+            assert len(chunks) == 5
+            places = [chunk.byte_offset + at for chunk in chunks for at in (0, 9_000, 4 * 601 * 8 - 1)]
+    stamp = path.with_name("data.h5.ok")
+    known = json.loads(stamp.read_text())
+    if "known" in stored:
+        del known["charts"]
+    for place in places:
+        for bit in (0, 7):
+            flip_bit(path, place, bit)
+            stamp.write_text(json.dumps(known))
+            hdf5.read_split(path, "train")
+            with pytest.raises(hdf5.CorruptData, match="checksum it was written with") as raised:
+                hdf5.read_split(path, "test")
+            assert "charts" not in known or "test/outputs" in str(raised.value)
+            assert not stamp.exists()
+            flip_bit(path, place, bit)
+    assert hdf5.verify(path)
+
+
+def test_another_reader_of_hdf5_notices_rot_too(dataset, ensure):
+    path = ensure(dataset()).path
+    rot(path)
+    with h5py.File(path, "r") as file, pytest.raises(OSError, match="filter returned failure"):
+        file["test/outputs"][()]
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        {"chunks": [[0, 0, 2**60, 0]]},
+        {"chunks": [["x", 0, 8, 0]]},
+        {"chunks": []},
+        {"dtype": "<f9"},
+        {"shape": [2**50]},
+        {"shape": None},
+    ],
+)
+def test_a_damaged_memory_of_a_check_is_forgotten(dataset, ensure, damage):
+    path = ensure(dataset()).path
+    stamp = path.with_name(path.name + ".ok")
+    known = json.loads(stamp.read_text())
+    known["charts"]["train/inputs"].update(damage)
+    stamp.write_text(json.dumps(known))
+    with pytest.raises(DataError, match=f"{path.name} in the data cache is not what was written"):
+        cache.load(dataset())
+    assert cache.load(dataset()).train.inputs.shape == (12, 1, 16), "the file was good"
 
 
 def test_who_asks_for_damaged_samples_gets_them_made_again(toys, dataset, ensure):
@@ -268,7 +371,7 @@ def flip(path: Path) -> None:
 @pytest.mark.parametrize("damage", [truncate, flip, garbage])
 def test_a_damaged_part_is_made_again(toys, dataset, ensure, monkeypatch, tmp_path, damage):
     wanted = dataset("toy_slow")
-    reference = generation._reference(wanted, [toys])
+    reference = generation.Reference.to(wanted, [toys])
     parts = wanted.path.with_suffix(".parts")
     for part in generation._parts(wanted):
         generation.make_part(None, reference, part)

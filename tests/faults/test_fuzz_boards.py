@@ -3,7 +3,7 @@ record supports.
 
 That is: every row of the rebuilt results.csv that has an error is, number by number and name by name, the row of the
 same trial on the board before it was damaged. Other rows have no error. Of boards of schema 1, whose records hold no
-hash of themselves, that is promised of the errors and of all that is in a trial's key.
+hash of themselves, that is promised of the errors and of all that is in a trial's key. Boards are live or packed.
 
 A mutant is one to three changes of one board. How many: PDEBENCH_HSS_MUTANTS (40 unless told; 2,000 take minutes).
 """
@@ -14,10 +14,12 @@ import json
 import math
 import os
 import shutil
+import zlib
 
 import pandas as pd
 import pytest
 from bad_boards import as_schema_1, command, is_calm, make_board
+from bad_packs import lines_of, write_lines
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
@@ -35,15 +37,18 @@ number = st.integers(0, 10**6)
 
 @pytest.fixture(scope="module")
 def boards(tmp_path_factory):
-    """By schema: a board, and its results."""
+    """By schema and form: a board, and its results."""
     folder = tmp_path_factory.mktemp("boards")
-    made = make_board(folder / "2")
-    shutil.copytree(made, folder / "1")
-    as_schema_1(folder / "1")
+    made = make_board(folder / "3-live")
+    shutil.copytree(made, folder / "1-live")
+    as_schema_1(folder / "1-live")
     found = {}
-    for schema in (1, 2):
-        assert command("leaderboard", folder / str(schema))[0] == 0
-        found[schema] = folder / str(schema), rows(folder / str(schema))
+    for schema in (1, 3):
+        live, packed = folder / f"{schema}-live", folder / f"{schema}-packed"
+        assert command("leaderboard", live)[0] == 0
+        shutil.copytree(live, packed)
+        assert command("pack", packed)[0] == 0
+        found |= {(schema, "live"): (live, rows(live)), (schema, "packed"): (packed, rows(packed))}
     return found
 
 
@@ -145,13 +150,14 @@ def remove_a_value(files, a, b):
 
 
 def _change(files, a, b, remove):
-    texts = [file for file in files if file.suffix == ".json"]
+    texts = [file for file in files if file.name.endswith((".json", ".jsonl.gz"))]
     if not texts:
         return
     path = texts[a % len(texts)]
+    is_pack = path.suffix == ".gz"
     try:
-        content = json.loads(path.read_bytes())
-    except (ValueError, RecursionError):
+        content = lines_of(path) if is_pack else json.loads(path.read_bytes())
+    except (ValueError, RecursionError, EOFError, OSError, zlib.error):
         return
     places = list(_places(content))
     if not places:
@@ -161,7 +167,10 @@ def _change(files, a, b, remove):
         del parent[name]
     else:
         parent[name] = STRANGE[(a + b) % len(STRANGE)]
-    path.write_text(json.dumps(content))
+    if is_pack:
+        write_lines(path, content, sealed=b % 3 > 0)
+    else:
+        path.write_text(json.dumps(content))
 
 
 def _places(value):
@@ -192,9 +201,11 @@ def plain_files(board):
     suppress_health_check=list(HealthCheck),
     database=None,
 )
-@given(damage, st.sampled_from([1, 2, 2]))
-def test_a_damaged_board_ends_in_words_and_shows_no_number_without_a_record(boards, tmp_path_factory, damage, schema):
-    original, before = boards[schema]
+@given(damage, st.sampled_from([1, 3, 3]), st.sampled_from(["live", "packed"]))
+def test_a_damaged_board_ends_in_words_and_shows_no_number_without_a_record(
+    boards, tmp_path_factory, damage, schema, form
+):
+    original, before = boards[schema, form]
     mutant = tmp_path_factory.mktemp("mutant") / "board"
     shutil.copytree(original, mutant)
     try:

@@ -17,6 +17,7 @@ import pytest
 
 from pdebench_hss.base.scratch import OWNER, Scratch, remove_abandoned
 from pdebench_hss.workers import pool as pools
+from pdebench_hss.workers.events import Crashed, Done, Started, TimedOut
 from pdebench_hss.workers.pool import WorkerPool
 from pdebench_hss.workers.worker import Job
 
@@ -79,12 +80,12 @@ def make(monkeypatch, tmp_path):
 
 @pytest.mark.parametrize(
     ("then", "ending"),
-    [("hang", "timeout"), ("die", "crashed"), ("return", "done"), ("kill the worker", "crashed")],
+    [("hang", TimedOut), ("die", Crashed), ("return", Done), ("kill the worker", Crashed)],
 )
 def test_what_a_job_started_ends_with_it_however_it_ends(make, tmp_path, then, ending):
     with WorkerPool(1) as pool:
         *_, last = pool.run([make(family, str(tmp_path), then)], timeout=4.0 if then == "hang" else 100.0)
-        assert last.kind == ending
+        assert isinstance(last, ending)
         pids = [int(word) for word in (tmp_path / "pids").read_text().split()]
         assert len(pids) == 3
         if then == "kill the worker":  # nobody is left to adopt its orphans: its group is what can be reached
@@ -114,11 +115,11 @@ def test_a_pool_that_is_closed_in_the_middle_leaves_nothing(make, tmp_path):
 def test_a_stopped_worker_does_not_stop_the_clock(make, tmp_path):
     with WorkerPool(1) as pool:
         events = pool.run([make(nap, str(tmp_path)), make(quick)], timeout=2.0)
-        assert next(events).kind == "started"
+        assert isinstance(next(events), Started)
         stopped = pool._workers[0].process
         stopped.send_signal(signal.SIGSTOP)
         start = time.monotonic()
-        assert next(events).kind == "timeout"
+        assert isinstance(next(events), TimedOut)
         assert time.monotonic() - start < 2.0 + pools.ANSWER + 10.0
         assert stopped.poll() is not None
         *_, last = events
@@ -131,7 +132,8 @@ def test_a_worker_that_is_stopped_before_it_starts_a_job_is_given_up(make, tmp_p
         list(pool.run([make(quick)]))
         pool._workers[0].process.send_signal(signal.SIGSTOP)
         first, *rest = pool.run([make(quick), make(quick)], timeout=50.0)
-        assert (first.kind, first.value) == ("crashed", "its worker process did not start it within 2 s")
+        assert isinstance(first, Crashed)
+        assert first.reason == "its worker process did not start it within 2 s"
         assert rest[-1].value == 7
 
 

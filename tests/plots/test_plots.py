@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from xml.etree import ElementTree
 
 import numpy as np
 import pandas as pd
@@ -20,6 +21,7 @@ from scipy.optimize import isotonic_regression, nnls
 from pdebench_hss.base.errors import UsageError
 from pdebench_hss.boards.frames import LEADERBOARD_COLUMNS
 from pdebench_hss.boards.ranking import average_ranks
+from pdebench_hss.contract.registry import load_registry
 from pdebench_hss.contract.study import make_study
 from pdebench_hss.plots import critical_difference, curves, dots, draw_board, draw_study, heatmaps, pareto
 from pdebench_hss.plots.style import SETTINGS, add_notes, failures, label_of, log_ticks, spread, styles
@@ -111,15 +113,16 @@ def test_names_at_the_ends_of_lines_never_overlap_even_where_all_lines_end_alike
 
 
 def test_series_differ_without_colour():
-    look = styles([f"net{i}" for i in range(8)] + [f"base{i}" for i in range(5)], [f"base{i}" for i in range(5)])
+    look = styles([f"net{i}" for i in range(8)] + [f"base{i}" for i in range(5)], [f"base{i}" for i in range(5)], {})
     in_grey = [(style.marker, str(style.line), style.filled) for style in look.values()]
     assert len(set(in_grey)) == len(in_grey)
     assert all(not look[f"base{i}"].filled for i in range(5))
 
 
-def test_a_model_of_the_paper_looks_the_same_in_every_figure():
-    one = styles(["resnet", "mine", "neural_hss", "mean"], ["mean"])
-    other = styles(["neural_hss", "fno", "mean", "resnet"], ["mean"])
+def test_a_model_of_a_printed_table_looks_the_same_in_every_figure():
+    titles = load_registry().titles()
+    one = styles(["resnet", "mine", "neural_hss", "mean"], ["mean"], titles)
+    other = styles(["neural_hss", "fno", "mean", "resnet"], ["mean"], titles)
     assert all(one[name] == other[name] for name in ("resnet", "neural_hss", "mean"))
     assert len(set(one.values())) == 4
 
@@ -285,6 +288,21 @@ def test_the_same_table_gives_the_same_bytes(tmp_path, kind):
         contents.append(path.read_bytes())
     assert contents[0] == contents[1]
     assert len(contents[0]) > 2000
+
+
+@pytest.mark.parametrize("kind", ["png", "svg"])
+def test_text_of_strangers_is_drawn_as_it_stands(tmp_path, kind):
+    bad = "$\\frac{$ \x1b[2J"  # no formula, and no character of XML
+    table = table_of(
+        {"model": f"net[a={bad}]", "n_train": 4, "test_err_mean": 0.1},
+        {"model": "mean", "n_train": 4, "test_err_mean": np.nan, "n_seeds": 0, "status": "failed", "reason": bad},
+    )
+    figure = {"kind": "curves", "x": "n_train", "x_label": bad, "notes": [bad]}
+    study = make_study({**STUDY, "title": bad, "paper": bad, "figure": figure})
+    (path,) = draw_study(study, table, {**TITLES, "net": bad}, [tmp_path / f"a.{kind}"])
+    if kind == "svg":
+        drawn = "".join(ElementTree.parse(path).getroot().itertext())
+        assert drawn.count(r"$\frac{$ \u001b[2J") == 7
 
 
 def test_figures_that_can_not_be_drawn_say_why(tmp_path):

@@ -8,6 +8,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from board_of_records import make_record, make_trial, usual_board, write_board
+from pdebench_hss_studies.published import published_tables
 
 from pdebench_hss.report import write_report
 from pdebench_hss.report.server import Server
@@ -33,7 +34,7 @@ def page(browser):
 @pytest.fixture(scope="module")
 def report(tmp_path_factory):
     folder = tmp_path_factory.mktemp("report")
-    write_report([usual_board(folder / "board")], folder / "report.html")
+    write_report([usual_board(folder / "board")], folder / "report.html", published_tables())
     return (folder / "report.html").as_uri()
 
 
@@ -149,7 +150,7 @@ def test_charts_are_drawn_when_they_come_into_view(page, report):
 
 def test_several_train_sizes_make_a_study(page, tmp_path):
     records = [make_record(make_trial(n_train=n), 1 / n) for n in (16, 32, 64)]
-    write_report([write_board(tmp_path / "board", records)], tmp_path / "report.html")
+    write_report([write_board(tmp_path / "board", records)], tmp_path / "report.html", published_tables())
     page.goto((tmp_path / "report.html").as_uri())
     page.locator("#studies").scroll_into_view_if_needed()
     page.wait_for_selector("#studies .chart svg.main-svg")
@@ -161,7 +162,7 @@ def test_nothing_a_plugin_says_runs_in_the_page(browser, tmp_path):
     evil = make_trial(EVIL, EVIL, equation=EVIL, hparams={EVIL: EVIL})
     records = [make_record(evil), make_record(make_trial("fno", EVIL, equation=EVIL), None, "failed", EVIL)]
     records += [make_record(make_trial(EVIL, EVIL, n_train=32, equation=EVIL))]
-    write_report([write_board(tmp_path / "board", records)], tmp_path / "report.html")
+    write_report([write_board(tmp_path / "board", records)], tmp_path / "report.html", published_tables())
     page = browser.new_page()
     page.add_init_script("window.hacks = 0; window.hacked = () => { window.hacks += 1; };")
     page.goto((tmp_path / "report.html").as_uri())
@@ -177,7 +178,7 @@ def test_nothing_a_plugin_says_runs_in_the_page(browser, tmp_path):
 
 
 def test_an_empty_board_says_so(page, tmp_path):
-    write_report([write_board(tmp_path / "board", [])], tmp_path / "report.html")
+    write_report([write_board(tmp_path / "board", [])], tmp_path / "report.html", published_tables())
     page.goto((tmp_path / "report.html").as_uri())
     assert "The board has no records yet" in page.locator("#empty").inner_text()
     assert not page.locator("#leaderboard").is_visible()
@@ -190,7 +191,7 @@ def test_an_unknown_trial_in_a_link_is_explained(page, report):
 
 def test_a_live_board_grows_by_itself_and_keeps_the_open_trial(page, tmp_path):
     board = write_board(tmp_path / "board", [make_record(make_trial("fno"), 0.2)], [make_trial("resnet")])
-    with Server(board, "127.0.0.1", 0) as server:
+    with Server(board, "127.0.0.1", 0, published_tables()) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         page.goto(server.address)
         page.locator("#leaderboard-body").get_by_role("link", name="FNO").click()

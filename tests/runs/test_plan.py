@@ -17,7 +17,7 @@ from pdebench_hss.contract.optimizer import Optimizer
 from pdebench_hss.contract.registry import Origin, Registered, Registry
 from pdebench_hss.runs import plan as planner
 from pdebench_hss.runs.config import make_config
-from pdebench_hss.runs.plan import CACHED, RETRY, RUN, SKIP, Plan, make_plan
+from pdebench_hss.runs.plan import Action, Plan, make_plan
 from pdebench_hss.training import counting
 from pdebench_hss.trials.record import Record
 from pdebench_hss.trials.status import STORED, Status
@@ -32,8 +32,8 @@ def build(task: TaskInfo, width: int = 8, gain: float = 1.0) -> nn.Module:
 def make_task(name="toy", linear=True, **options) -> TaskSpec:
     size = Scale(grid=(8,), train=8, test=4, recipe=Recipe(batch=4, steps=4, lr=1e-3))
     return TaskSpec(
-        name=name, title="Toy Eq.", equation="u = f", dim=1, in_channels=1, out_channels=1, generate=lambda: None,
-        scales={"smoke": size}, linear=linear, params={"nu": 0.1}, **options,
+        name=name, title="Toy Eq.", equation="u = f", dim=1, in_channels=1, out_channels=1,
+        scales={"smoke": size}, linear=linear, params={"nu": 0.1}, **{"generate": lambda: None, **options},
     )  # fmt: skip
 
 
@@ -42,11 +42,11 @@ def make_model(name="net", **options) -> ModelSpec:
     return ModelSpec(name=name, title="Net", **{**defaults, **options})
 
 
-def make_registry(*specs: ModelSpec | TaskSpec, version="1.0") -> Registry:
+def make_registry(*specs: ModelSpec | TaskSpec, version="1.0", distribution="my-solver") -> Registry:
     specs = specs or (make_model(), make_task())
 
     def table(kind: type) -> dict:
-        return {s.name: Registered(s, Origin("my-solver", version, s.name)) for s in specs if isinstance(s, kind)}
+        return {s.name: Registered(s, Origin(distribution, version, s.name)) for s in specs if isinstance(s, kind)}
 
     return Registry(models=table(ModelSpec), tasks=table(TaskSpec))
 
@@ -56,9 +56,9 @@ def store(tmp_path) -> Store:
     return Store(tmp_path / "board")
 
 
-def plan(store: Store, *specs, version="1.0", **options) -> Plan:
+def plan(store: Store, *specs, version="1.0", distribution="my-solver", **options) -> Plan:
     config = make_config({"tasks": "all", "scale": "smoke", "device": "cpu", "jobs": 1, **options})
-    return make_plan(config, make_registry(*specs, version=version), store)
+    return make_plan(config, make_registry(*specs, version=version, distribution=distribution), store)
 
 
 def make_record(trial: Trial, status: str, reason: str = "", **fields) -> Record:
@@ -86,7 +86,7 @@ def test_every_combination_is_a_cell_tasks_first(store):
     assert [(c.trial.task, c.trial.model, c.trial.seed) for c in cells] == [
         (task, model, seed) for task in "st" for model in "ab" for seed in (0, 1)
     ]
-    assert {cell.action for cell in cells} == {RUN}
+    assert {cell.action for cell in cells} == {Action.RUN}
 
 
 def test_planning_writes_nothing(store):
@@ -101,7 +101,8 @@ def test_what_another_run_would_only_repeat_is_cached_and_the_rest_is_tried_agai
     record = make_record(trial, status, "a reason", seconds={"fit": 1.0, "total": 2.0})
     store.put(record)
     cell = only(plan(store))
-    assert cell.action == (CACHED if status in ("ok", "skipped", "diverged") else RETRY)
+    settled = status in ("ok", "skipped", "diverged", "over_budget")
+    assert cell.action == (Action.CACHED if settled else Action.RETRY)
     assert "a reason" in cell.reason
     assert cell.record == record
     assert bool(plan(store).todo) == (status in ("failed", "timeout", "out_of_memory"))
@@ -111,24 +112,24 @@ def test_force_runs_what_is_cached(store):
     store.prepare()
     trial = only(plan(store)).trial
     store.put(make_record(trial, "ok", seconds={"fit": 1.0, "total": 2.0}))
-    assert only(plan(store)).action == CACHED
-    assert only(plan(store, force=True)).action == RUN
+    assert only(plan(store)).action == Action.CACHED
+    assert only(plan(store, force=True)).action == Action.RUN
 
 
 def test_a_record_that_can_not_be_read_is_run_again(store):
     store.prepare()
     (store.records_dir / f"{key(store)}.json").write_text("{")
     with pytest.warns(UserWarning, match="counts as missing"):
-        assert only(plan(store)).action == RUN
+        assert only(plan(store)).action == Action.RUN
 
 
 def test_what_a_model_can_not_do_is_skipped_with_its_reason_and_has_a_record(store):
     linear_only = make_model("green", supports=lambda task: None if task.linear else "needs a linear PDE")
     cells = plan(store, linear_only, make_model(), make_task(linear=False)).cells
     found = {cell.trial.model: cell for cell in cells}
-    assert (found["green"].action, found["green"].reason) == (SKIP, "needs a linear PDE")
+    assert (found["green"].action, found["green"].reason) == (Action.SKIP, "needs a linear PDE")
     assert (found["green"].record.status, found["green"].record.reason) == ("skipped", "needs a linear PDE")
-    assert found["net"].action == RUN
+    assert found["net"].action == Action.RUN
 
 
 def test_each_dataset_is_made_once_whoever_needs_it(store):
@@ -146,14 +147,14 @@ def test_a_trial_carries_everything_resolved(store):
     assert trial.optimizer == Optimizer(batch=4, lr=0.5, lr_min=1e-5, weight_decay=0.0)
     assert (trial.task_params, trial.seed, trial.budget, trial.n_train) == ({"nu": 0.2}, 7, Budget("epochs", 3), 8)
     assert (trial.model_label, trial.task_label) == ("net[lr=0.5,width=16]", "toy[nu=0.2]")
-    assert (trial.model_origin, trial.task_origin) == ("my-solver 1.0", "my-solver 1.0")
+    assert (trial.model_maker, trial.model_version) == ("my-solver", "1")
 
 
 def test_a_model_may_bring_learning_rates_but_neither_batch_nor_budget(store):
     own = make_model(recipe={"lr": 0.25})
     assert only(plan(store, own, make_task())).trial.optimizer.lr == 0.25
     greedy = make_model(recipe={"batch": 1})
-    with pytest.raises(PluginError, match="recipe may set lr, lr_min, weight_decay, not 'batch'"):
+    with pytest.raises(PluginError, match="recipe may set lr, lr_min, weight_decay, unroll, detach, not 'batch'"):
         plan(store, greedy, make_task())
 
 
@@ -210,9 +211,9 @@ def test_a_network_that_raises_while_sizes_are_matched_is_named(store):
 # --- keys ------------------------------------------------------------------------------------------------------------
 
 TRIAL = Trial(
-    model="net", model_label="net", model_version="1", model_origin="my-solver 1.0", hparams={"width": 8},
+    model="net", model_label="net", model_version="1", hparams={"width": 8},
     optimizer=Optimizer(4, 1e-3, 1e-5, 0.0), task="toy", task_label="toy",
-    task_params={"nu": 0.1}, task_origin="my-solver 1.0", data_id="d", data_seed=0, scale="smoke",
+    task_params={"nu": 0.1}, data_id="d", data_seed=0, scale="smoke",
     budget=Budget("steps", 4), n_train=8, seed=0, device="cpu", params_target=None, protocol=1,
 )  # fmt: skip
 LABELS = {"model_label", "task_label", "equation", "metric", "training_free", "tuned"}  # spelling, not substance
@@ -298,11 +299,32 @@ def test_another_trial_has_another_key(store, options):
     assert key(store, **options) != key(store)
 
 
-def test_a_new_version_of_a_plugin_a_model_or_the_data_means_new_trials(store):
+def test_a_new_version_of_a_model_or_the_data_means_new_trials_and_a_release_does_not(store):
     base = key(store)
-    assert key(store, version="1.1") != base
+    assert key(store, version="1.1") == base
     assert key(store, make_model(version="2"), make_task()) != base
     assert key(store, make_model(), make_task(data_version="2")) != base
+
+
+def test_a_model_of_another_distribution_is_another_trial(store):
+    assert key(store, distribution="your-solver") != key(store)
+    assert key(store, distribution="My.Solver") == key(store)  # one name, spelled differently
+
+
+def test_a_moved_module_means_no_new_trials(store):
+    def at(place: str) -> str:
+        parts = {name: f"{place}:{name}" for name in ("generate", "view", "mask", "coords", "coarse")}
+        return key(store, make_model(build=f"{place}:Net"), make_task(**parts))
+
+    assert at("my_solver.core") == at("my_solver.rooms.networks")
+
+
+def test_another_view_mask_or_coordinates_of_a_task_mean_new_trials(store):
+    def having(name: str, function: str) -> str:
+        return key(store, make_model(), make_task(**{name: f"my_solver:{function}"}))
+
+    for name in ("view", "mask", "coords"):
+        assert having(name, "one") != having(name, "other")
 
 
 @pytest.mark.parametrize("change", [{"normalization": "std"}, {"metric": "trajectory_l2"}, {"boundary": "neumann"}])
@@ -319,10 +341,11 @@ def test_a_new_rule_for_counting_flops_means_new_trials_where_the_budget_counts_
 
 def test_keys_of_the_committed_boards_are_those_of_their_trials():
     """Fields that came later change no key of a record that was made before them."""
-    board = Path(__file__).parents[2] / "leaderboards"
-    found = [json.loads(path.read_text()) for path in sorted(board.glob("*/records/*.json"))[::50]]
+    boards = sorted((Path(__file__).parents[2] / "leaderboards").glob("*/records"))
+    stores = [Store(folder.parent) for folder in boards if folder.parent.name != "latest"]
+    found = [record for store in stores for record in store.all()[::50]]
     assert len(found) > 20
-    assert all(Trial.from_dict(record["trial"]).key == record["key"] for record in found)
+    assert all(record.trial.key == record.key for record in found)
 
 
 def test_adding_a_model_or_a_task_changes_nothing_for_the_others(store):

@@ -295,8 +295,7 @@ def test_a_study_with_a_failed_trial_is_drawn_and_ends_with_one(typed, tmp_path,
 
 MINE = """
 from pathlib import Path
-from pdebench_hss import hookimpl
-from pdebench_hss.study import read_study
+from pdebench_hss import hookimpl, read_study
 
 @hookimpl
 def pdebench_hss_studies():

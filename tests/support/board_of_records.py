@@ -15,9 +15,9 @@ from pdebench_hss.trials.store import Store
 from pdebench_hss.trials.trial import Trial
 
 TRIAL = Trial(
-    model="fno", model_label="fno", model_version="1", model_origin="here 1", hparams={"width": 8},
+    model="fno", model_label="fno", model_version="1", hparams={"width": 8},
     optimizer=Optimizer(4, 1e-3, 1e-5, 0.0), task="poisson_2d",
-    task_label="poisson_2d", task_params={}, task_origin="here 1", data_id="d", data_seed=0, scale="small",
+    task_label="poisson_2d", task_params={}, data_id="d", data_seed=0, scale="small",
     budget=Budget("steps", 100), n_train=64, seed=0, device="cpu", equation="Poisson Eq.", metric="relative_l2",
 )  # fmt: skip
 

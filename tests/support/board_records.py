@@ -13,9 +13,9 @@ from pdebench_hss.trials.status import Status
 from pdebench_hss.trials.trial import Trial
 
 TRIAL = Trial(
-    model="net", model_label="net", model_version="1", model_origin="here 1", hparams={},
+    model="net", model_label="net", model_version="1", hparams={},
     optimizer=Optimizer(4, 1e-3, 1e-5, 0.0), task="toy", task_label="toy",
-    task_params={}, task_origin="here 1", data_id="d", data_seed=0, scale="smoke", budget=Budget("steps", 4), n_train=8,
+    task_params={}, data_id="d", data_seed=0, scale="smoke", budget=Budget("steps", 4), n_train=8,
     seed=0, device="cpu", equation="Toy Eq.", metric="relative_l2",
 )  # fmt: skip
 

@@ -191,7 +191,6 @@ def sandbox(folder: Path, board: Path) -> None:
     """A reader's copy of the repository: links to what is read, copies of what may be written."""
     for name in ("Makefile", "constraints.txt", "pyproject.toml", "examples", "benchmarks", "docs", "mkdocs.yml"):
         (folder / name).symlink_to(ROOT / name)
-    shutil.copytree(ROOT / "leaderboards" / "paper", folder / "leaderboards" / "paper")
     for name in BOARDS:
         if board.exists():
             shutil.copytree(board, folder / "leaderboards" / name)

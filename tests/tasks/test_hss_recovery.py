@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from pdebench_hss_tasks.hss_recovery import HSS_RECOVERY
-from pdebench_hss_tasks.hss_recovery.operator import generate, random_hss
+from pdebench_hss_tasks.hss_recovery.random_operator import generate, random_hss
 
 import pdebench_hss as pb
 from pdebench_hss.contract.registry import load_registry

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from pdebench_hss import ModelSpec
+from pdebench_hss.base.errors import Interrupted
 from pdebench_hss.contract.budget import Budget
 from pdebench_hss.contract.optimizer import Optimizer
 from pdebench_hss.contract.registry import load_registry
@@ -24,7 +25,7 @@ from pdebench_hss.data.blind import BlindData
 from pdebench_hss.data.cache import Split
 from pdebench_hss.training import loop, warmup
 from pdebench_hss.training.evaluation import Predictor
-from pdebench_hss.training.loop import Diverged, Interrupted, fit
+from pdebench_hss.training.loop import Diverged, fit
 from pdebench_hss.training.normalization import Affine, Normalizer
 from pdebench_hss.trials.context import Context
 from pdebench_hss.trials.run_trial import run_trial
@@ -57,9 +58,9 @@ def run_on(monkeypatch, kind: str, model: str | ModelSpec, task: str, n: int = 6
     chosen = model if isinstance(model, ModelSpec) else REGISTRY.model(model).spec
     registry = SimpleNamespace(model=lambda _: SimpleNamespace(spec=chosen), task=REGISTRY.task)
     trial = Trial(
-        model=chosen.name, model_label=chosen.name, model_version="1", model_origin="x 1", task=task, task_label=task,
+        model=chosen.name, model_label=chosen.name, model_version="1", task=task, task_label=task,
         hparams=chosen.hparams_for(info), optimizer=Optimizer(4, 1e-3, 1e-5, 0.0),
-        task_params=spec.params, task_origin="x 1", data_id="d", data_seed=0, scale="smoke", budget=Budget("steps", 3),
+        task_params=spec.params, data_id="d", data_seed=0, scale="smoke", budget=Budget("steps", 3),
         n_train=n, seed=0, device=kind, **options,
     )  # fmt: skip
     return run_trial(trial, Context(), registry)
@@ -349,7 +350,9 @@ def test_data_that_do_not_fit_stay_on_the_host_and_batches_are_sent_from_pinned_
 def test_a_batch_is_predicted_with_one_copy_there_and_one_back(cuda, rollout):
     info = make_train().task
     steps = 5 if rollout else 1
-    task = SimpleNamespace(rollout=rollout, size=SimpleNamespace(steps=steps), grid=info.grid)
+    task = SimpleNamespace(
+        rollout=rollout, history=1, out_channels=1, size=SimpleNamespace(steps=steps), grid=info.grid
+    )
     normalizer = Normalizer(Affine(np.array([0.5]), np.array([2.0])), Affine(np.array([-1.0]), np.array([3.0])))
     inputs = np.random.default_rng(0).normal(size=(12, 1, 8)).astype(np.float32)
     expected = Predictor(make_network("plain"), task, normalizer, 4, torch.device("cpu"))(inputs)

@@ -14,10 +14,11 @@ from torch import Tensor, nn
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from pdebench_hss import Recipe, Scale, TaskSpec
+from pdebench_hss.base.errors import Interrupted
 from pdebench_hss.contract.budget import Budget
 from pdebench_hss.contract.optimizer import Optimizer
 from pdebench_hss.training import loop
-from pdebench_hss.training.loop import CURVE_POINTS, Curve, Diverged, Interrupted, Run, fit
+from pdebench_hss.training.loop import CURVE_POINTS, Curve, Diverged, TrainingState, fit
 from pdebench_hss.training.normalization import Affine, Normalizer
 from pdebench_hss.training.objective import mean_squared_error
 from pdebench_hss.training.steps import BatchOrder
@@ -64,7 +65,9 @@ def make_network(kind: str) -> nn.Module:
     return nn.Sequential(*NETWORKS[kind]())
 
 
-def train_once(module: nn.Module, train: TrainSet | None = None, budget=None, seed=0, flops_step=1.0, **options) -> Run:
+def train_once(
+    module: nn.Module, train: TrainSet | None = None, budget=None, seed=0, flops_step=1.0, **options
+) -> TrainingState:
     torch.manual_seed(11)
     return fit(
         module, train or make_train(), budget or Budget("steps", STEPS), options.pop("numbers", NUMBERS), seed=seed,
@@ -168,17 +171,17 @@ def test_epochs_are_steps_by_another_name():
 def test_progress_is_told_with_everything_a_bar_needs(clock):
     clock.tick = 1.0
     told = []
-    train_once(make_network("plain"), emit=lambda **event: told.append(event))
-    assert [event["step"] for event in told] == list(range(1, STEPS + 1))
-    assert [event["fraction"] for event in told] == [step / STEPS for step in range(1, STEPS + 1)]
-    assert {event["total"] for event in told} == {STEPS}
-    assert all(math.isfinite(event["loss"]) for event in told)
+    train_once(make_network("plain"), emit=told.append)
+    assert [progress.step for progress in told] == list(range(1, STEPS + 1))
+    assert [progress.fraction for progress in told] == [step / STEPS for step in range(1, STEPS + 1)]
+    assert {progress.total for progress in told} == {STEPS}
+    assert all(math.isfinite(progress.loss) for progress in told)
 
 
 # --- interruptions ---------------------------------------------------------------------------------------------------
 
 
-def train_with_stops(kind: str, path, stops, budget=None) -> tuple[nn.Module, Run]:
+def train_with_stops(kind: str, path, stops, budget=None) -> tuple[nn.Module, TrainingState]:
     """Asked to stop after each of the steps in ``stops``; each time a new module, as in a new process."""
     asked = 0
 

@@ -11,12 +11,15 @@ import numpy as np
 import pytest
 import torch
 from board_records import TRIAL
+from test_loop import make_train
+from test_optimizers import WithOptimizer, lbfgs
 from torch import nn
 
 import pdebench_hss as pb
 from pdebench_hss.base.errors import UsageError
 from pdebench_hss.runs.config import RunConfig
 from pdebench_hss.runs.executors.endings import Gang
+from pdebench_hss.runs.executors.halves import Ending
 from pdebench_hss.runs.runner import Run
 from pdebench_hss.training.peers import ProcessGroup, refusal
 from pdebench_hss.trials.record import Record
@@ -25,7 +28,7 @@ from pdebench_hss.trials.store import Store
 
 pytestmark = pytest.mark.timeout(240)
 
-# Nine samples in batches of four: the last batch of an epoch is one sample, and a rank has nothing to do.
+# Nine samples in batches of four: the last batch of an epoch is one sample, and a peer has nothing to do.
 UNEVEN = {"tasks": "toy", "scale": "smoke", "budget": "steps=50", "train_size": 9}
 
 
@@ -52,11 +55,11 @@ def test_two_processes_compute_what_one_does_and_a_rank_that_dies_is_a_status(to
         assert other.metrics["test_err"] == pytest.approx(record.metrics["test_err"], rel=1e-4)
         assert (other.spent["samples"], other.spent["flops"]) == (record.spent["samples"], record.spent["flops"])
         assert other.provenance["ddp"] == 2
-    assert together["linear"].status == "ok"  # it fits itself, on rank 0
+    assert together["linear"].status == "ok"  # it fits itself, on peer 0
     assert together["toy_conv"].status == "failed"
     assert "--ddp 2: it draws random numbers in its forward pass" in together["toy_conv"].reason
     assert together["toy_deserter"].status == "failed"
-    assert "SIGSEGV" in together["toy_deserter"].reason  # the cause, and not that rank 0 lost its partner
+    assert "SIGSEGV" in together["toy_deserter"].reason  # the cause, and not that peer 0 lost the other
 
 
 def test_stopped_with_two_processes_it_goes_on_with_one(toys, tmp_path):
@@ -96,16 +99,16 @@ def test_inline_has_one_process_only(toys, tmp_path):
         Run(config).execute()
 
 
-@pytest.mark.parametrize(("size", "ranks"), [(8, 2), (7, 2), (5, 3), (2, 4), (1, 3)])
-def test_shares_cover_the_batch_and_their_weights_make_its_mean(size, ranks):
+@pytest.mark.parametrize(("size", "peers"), [(8, 2), (7, 2), (5, 3), (2, 4), (1, 3)])
+def test_shares_cover_the_batch_and_their_weights_make_its_mean(size, peers):
     values = torch.arange(1.0, size + 1)
     total, seen = 0.0, []
-    for rank in range(ranks):
+    for peer in range(peers):
         group = ProcessGroup.__new__(ProcessGroup)
-        group.rank, group.size = rank, ranks
+        group.number, group.size = peer, peers
         mine, weight = group.share(torch.arange(size))
-        assert len(mine)  # every rank takes part in every step
-        total += weight * values[mine].mean().item() / ranks  # as DistributedDataParallel averages
+        assert len(mine)  # every peer takes part in every step
+        total += weight * values[mine].mean().item() / peers  # as DistributedDataParallel averages
         seen += mine.tolist() if weight else []
     assert seen == list(range(size))
     assert total == pytest.approx(values.mean().item())
@@ -123,22 +126,34 @@ def test_shares_cover_the_batch_and_their_weights_make_its_mean(size, ranks):
 def test_what_depends_on_how_a_batch_is_split_is_refused_and_nothing_is_changed(layer, reason):
     module = nn.Sequential(nn.Conv1d(1, 2, 1), layer)
     before = {name: value.clone() for name, value in module.state_dict().items()}
-    inputs = torch.randn(2, 1, 8)
+    train = make_train()
     random = torch.get_rng_state()
-    found = refusal(module, inputs)
+    found = refusal(module, train, torch.device("cpu"))
     assert found is None if reason is None else reason in found
     assert all(torch.equal(value, before[name]) for name, value in module.state_dict().items())
     assert torch.equal(random, torch.get_rng_state())
 
 
-def test_the_first_rank_that_ends_badly_by_itself_is_the_reason():
+class LossOfABatch(nn.Conv1d):
+    def loss(self, prediction, target, batch):
+        return (prediction - target).square().sum().sqrt()
+
+
+def test_losses_and_optimisers_of_a_model_that_can_t_be_shared_are_refused():
+    train, cpu = make_train(), torch.device("cpu")
+    assert "not a mean over the samples" in refusal(LossOfABatch(1, 1, 1), train, cpu)
+    assert "a closure" in refusal(WithOptimizer(lbfgs), train, cpu)
+    assert refusal(WithOptimizer(lambda parameters, recipe: torch.optim.SGD(parameters, lr=0.1)), train, cpu) is None
+
+
+def test_the_first_peer_that_ends_badly_by_itself_is_the_reason():
     gang = Gang(3)
-    gang.end(0, Record("k", TRIAL, Status.FAILED, "PartnerLost: rank 0 of 3 lost the others"))
+    gang.end(0, Ending(Record("k", TRIAL, Status.FAILED, "peer 0 of 3 lost the others"), peer_lost=True))
     assert gang.abandoned
     assert not gang.failed
-    gang.end(2, Record("k", TRIAL, Status.OUT_OF_MEMORY, "killed"))
+    gang.end(2, Ending(Record("k", TRIAL, Status.OUT_OF_MEMORY, "killed")))
     assert gang.failed
     assert gang.missing == [1]
     assert gang.record is None
-    gang.end(1, Record("k", TRIAL, Status.FAILED, "crashed: SIGKILL"))
+    gang.end(1, Ending(Record("k", TRIAL, Status.FAILED, "crashed: SIGKILL")))
     assert gang.record.status == "out_of_memory"

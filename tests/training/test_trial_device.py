@@ -10,17 +10,17 @@ from typing import ClassVar
 import pytest
 import torch
 import torch.distributed as dist
+from board_records import TRIAL
 from fake_device import FakeCuda, FakeDevice
 from test_fake_gpu import GPU, SCALE, run_on, train
-from test_planner import TRIAL
-from test_training import make_network
+from test_loop import make_network
 from torch import Tensor, nn
 
 from pdebench_hss import ModelSpec
 from pdebench_hss.boards.frames import group_line, leaderboard, results
 from pdebench_hss.contract.budget import Budget
 from pdebench_hss.training import graphs, trial_device
-from pdebench_hss.training.peers import PartnerLost, ProcessGroup, is_lost_partner
+from pdebench_hss.training.peers import PeerLost, ProcessGroup, is_lost_peer
 from pdebench_hss.trials.record import Record
 from pdebench_hss.trials.status import Status
 from pdebench_hss.trials.trial import Trial
@@ -33,7 +33,9 @@ CPU = torch.device("cpu")
 
 def test_the_default_precision_is_not_in_a_key_and_another_is():
     """Records of releases that had no other precision are found again."""
-    assert TRIAL.key == "fdc3cfbdeca89fcc07ca9099"
+    origins = {"model_origin": "my-solver 1.0", "task_origin": "my-solver 1.0"}  # as they were in keys then
+    old = dataclasses.replace(TRIAL, hparams={"width": 8}, task_params={"nu": 0.1}, **origins)
+    assert old.key == "fdc3cfbdeca89fcc07ca9099"
     assert dataclasses.replace(TRIAL, precision="float32").key == TRIAL.key
     keys = {dataclasses.replace(TRIAL, device="cuda", precision=p).key for p in ("float32", "tf32", "bf16")}
     assert len(keys) == 3
@@ -226,12 +228,12 @@ NCCL = "NCCL error in: ProcessGroupNCCL.cpp:3690, "
         (ValueError("gloo: closed by peer"), False),
     ],
 )
-def test_a_lost_partner_is_told_from_other_trouble(monkeypatch, error, lost):
-    assert is_lost_partner(error) == lost
+def test_a_lost_peer_is_told_from_other_trouble(monkeypatch, error, lost):
+    assert is_lost_peer(error) == lost
     group = ProcessGroup.__new__(ProcessGroup)
-    group.rank, group.size = 0, 2
+    group.number, group.size = 0, 2
     monkeypatch.setattr(dist, "destroy_process_group", lambda: None)
-    with pytest.raises(PartnerLost if lost else type(error)) as raised, group.together():
+    with pytest.raises(PeerLost if lost else type(error)) as raised, group.together():
         raise error
     assert str(error).splitlines()[0] in str(raised.value)
 

@@ -183,6 +183,6 @@ def test_such_a_record_is_stored_and_stays_off_the_leaderboard(tmp_path):
     store.add_to_plan([judged], "tune")
     store.put(run(judged))
     assert store.get(judged.key).metrics.keys() == {"val_err"}
-    board, _ = write_board(store)
+    board, _ = write_board(store, load_registry())
     assert board.empty
     assert pd.read_csv(tmp_path / "board" / "results.csv")["val_err"].notna().all()

@@ -11,17 +11,19 @@ import pytest
 
 from pdebench_hss.base import files
 from pdebench_hss.base.errors import StoreError
+from pdebench_hss.base.hashing import digest
 from pdebench_hss.contract.budget import Budget
 from pdebench_hss.contract.optimizer import Optimizer
 from pdebench_hss.trials.record import Record
 from pdebench_hss.trials.status import STORED, Status
 from pdebench_hss.trials.store import RecordWarning, Store
-from pdebench_hss.trials.trial import Trial
+from pdebench_hss.trials.trial import Trial, trial_key
+from pdebench_hss.trials.validation import Invalid, check_trial
 
 TRIAL = Trial(
-    model="net", model_label="net", model_version="1", model_origin="here 1", hparams={"width": 8},
+    model="net", model_label="net", model_version="1", hparams={"width": 8},
     optimizer=Optimizer(4, 1e-3, 1e-5, 0.0), task="toy", task_label="toy",
-    task_params={}, task_origin="here 1", data_id="d", data_seed=0, scale="smoke", budget=Budget("steps", 4), n_train=8,
+    task_params={}, data_id="d", data_seed=0, scale="smoke", budget=Budget("steps", 4), n_train=8,
     seed=0, device="cpu",
 )  # fmt: skip
 
@@ -206,6 +208,44 @@ def test_bytes_that_are_no_text_are_reported_too(store):
         assert store.get("broken") is None
 
 
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"budget": "soon"}, "budget is 'soon'"),
+        ({"budget": "steps=4.0"}, "budget is 'steps=4.0'"),  # never written so: another spelling is another key
+        ({"optimizer": {}}, "optimizer is a dict of another kind"),
+        ({"optimizer": {"batch": 4, "lr": "fast", "lr_min": 0.1, "weight_decay": 0}}, "optimizer is a dict"),
+        ({"mood": "good"}, "it has an unknown field 'mood'"),
+        ({"protocol": "1"}, "protocol is '1'"),
+    ],
+)
+def test_a_trial_that_is_not_one_is_named_with_what_is_wrong(change, words):
+    content = {**make_trial().to_dict(), **change}
+    with pytest.raises(Invalid, match=words):
+        check_trial(content, trial_key(content))
+
+
+def test_missing_is_not_a_status_that_a_record_may_have(store):
+    text = make_record(status="failed").to_json().replace('"failed"', '"missing"')
+    with pytest.raises(Invalid, match="missing"):
+        Record.from_json(resealed(text))
+
+
+def resealed(text: str) -> str:
+    content = json.loads(text)
+    return json.dumps({**content, "sha256": digest({k: v for k, v in content.items() if k != "sha256"})})
+
+
+def test_a_record_from_before_schema_3_keeps_its_key_when_it_is_written_again():
+    """Its key held the releases of its plugins."""
+    old = {**make_trial().to_dict(), "model_origin": "here 1", "task_origin": "here 1"}
+    record = Record(trial_key(old), Trial.from_dict(old), Status.FAILED, "no")
+    assert record.key != make_trial().key
+    again = Record.from_json(record.to_json())
+    assert again == record
+    assert again.trial.key == record.key
+
+
 def test_planned_cells_without_a_record_are_missing_not_absent(store):
     done, todo = make_trial(seed=0), make_trial(seed=1)
     store.add_to_plan([done, todo])
@@ -275,7 +315,7 @@ def test_what_a_killed_writer_left_is_cleared_away(store):
 @pytest.mark.parametrize("kept", ["ok", "diverged", "skipped", "failed"])
 @pytest.mark.parametrize("new", STORED)
 def test_a_record_is_replaced_only_by_one_that_ended_as_well(store, kept, new):
-    worth = {"ok": 2, "diverged": 1, "skipped": 1}
+    worth = {"ok": 2, "diverged": 1, "skipped": 1, "over_budget": 1}
     first, second = make_record(status=kept, reason="first"), make_record(status=new, reason="second")
     store.put(first)
     stays = worth.get(new, 0) < worth.get(kept, 0)

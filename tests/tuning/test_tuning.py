@@ -13,7 +13,8 @@ import yaml
 from pdebench_hss.base.errors import PdebenchError, PluginError, StoreError, UsageError
 from pdebench_hss.contract.registry import load_registry
 from pdebench_hss.runs.config import make_config
-from pdebench_hss.runs.runner import Reporter, Run, RunInterrupted
+from pdebench_hss.runs.reporter import Reporter
+from pdebench_hss.runs.runner import Run, RunInterrupted
 from pdebench_hss.tuning.config import make_tune_config
 from pdebench_hss.tuning.sampling import ROUND, Draws, Storage
 from pdebench_hss.tuning.tune import DATABASE, Tuning

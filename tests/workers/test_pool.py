@@ -13,6 +13,7 @@ import pytest
 
 from pdebench_hss.base.machine import LARGE_PAGES
 from pdebench_hss.workers import exchange
+from pdebench_hss.workers.events import Crashed, Done, Emitted, Ended, Failed, Started, TimedOut
 from pdebench_hss.workers.pool import WorkerPool
 from pdebench_hss.workers.worker import Job
 
@@ -49,7 +50,7 @@ def pool(monkeypatch):
 def in_worker(pool):
     def run(function):
         *_, last = pool.run([Job("job", name(function))])
-        assert last.kind == "done", last
+        assert isinstance(last, Done), last
         return last.value
 
     return run
@@ -108,34 +109,35 @@ def pair(one, two) -> Job:
 
 def test_the_second_half_has_a_process_of_its_own_where_the_first_has_left_no_trace(pool):
     started, progress, done = pool.run([pair(first, second)])
-    assert (started.kind, progress.kind, done.kind) == ("started", "progress", "done")
+    assert [type(event) for event in (started, progress, done)] == [Started, Emitted, Done]
     assert done.value == {"sum": 3.0, "same": False, "state": []}
 
 
-def endings(pool, *jobs, timeout=None) -> dict[str, tuple[str, object]]:
-    events = pool.run(jobs, timeout)
-    return {e.job.id: (e.kind, e.value) for e in events if e.kind not in ("started", "progress")}
+def endings(pool, *jobs, timeout=None) -> dict[str, Ended]:
+    return {event.job.id: event for event in pool.run(jobs, timeout) if isinstance(event, Ended)}
 
 
 def test_a_job_ends_with_the_half_that_does_not_end_well(pool):
     pairs = [pair(fails, second), pair(dies, second), pair(exits, second), pair(first, fails), pair(first, dies)]
     found = endings(pool, *pairs)
-    assert {key: kind for key, (kind, _) in found.items()} == {
-        "fails, second": "failed",
-        "dies, second": "crashed",
-        "exits, second": "crashed",
-        "first, fails": "failed",
-        "first, dies": "crashed",
+    assert {key: type(event) for key, event in found.items()} == {
+        "fails, second": Failed,
+        "dies, second": Crashed,
+        "exits, second": Crashed,
+        "first, fails": Failed,
+        "first, dies": Crashed,
     }
-    assert found["first, fails"][1].kind == "ZeroDivisionError"
-    assert found["first, dies"][1] == "SIGSEGV"
-    assert found["exits, second"][1] == "exit code 0"
-    assert endings(pool, pair(first, waits), timeout=1.0) == {"first, waits": ("timeout", None)}
+    assert found["first, fails"].failure.kind == "ZeroDivisionError"
+    assert found["first, dies"].reason == "SIGSEGV"
+    assert found["exits, second"].reason == "exit code 0"
+    assert isinstance(endings(pool, pair(first, waits), timeout=1.0)["first, waits"], TimedOut)
     assert os.listdir(pool._scratch.name) == [".owner"]  # nothing is left behind
 
 
 def test_a_request_to_stop_does_not_lose_what_only_has_to_be_judged(pool):
     for event in pool.run([pair(first, lasts)]):
-        if event.kind == "progress" and event.value == {"step": 0}:
+        if isinstance(event, Emitted) and event.values == {"step": 0}:
             break
-    assert [(e.kind, e.value) for e in pool.stop()] == [("done", "kept")]
+    (ended,) = pool.stop()
+    assert isinstance(ended, Done)
+    assert ended.value == "kept"

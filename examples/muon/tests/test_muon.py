@@ -11,7 +11,7 @@ from pdebench_muon.muon import Muon, orthogonalised
 from torch import nn
 
 from pdebench_hss import load_task, run
-from pdebench_hss.testing.models import cases
+from pdebench_hss.testing import cases
 
 
 @pytest.mark.parametrize("case", cases("mixer_muon", tasks="poisson_1d"), ids=str)

@@ -10,7 +10,7 @@ import pytest
 from pdebench_files import ADVECTION, DARCY, DIFFUSION_REACTION, darcy, diffusion_reaction, readers, synthetic
 
 from pdebench_hss import Recipe, Scale
-from pdebench_hss.testing.models import task_cases
+from pdebench_hss.testing import task_cases
 
 
 def size(grid: tuple[int, ...], train: int = 3, test: int = 2, steps: int = 1) -> Scale:

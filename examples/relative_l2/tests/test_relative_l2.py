@@ -7,9 +7,8 @@ import pytest
 import torch
 from pdebench_relative_l2.model import DilatedRelativeL2
 
-from pdebench_hss import Batch, load_task
-from pdebench_hss.testing.models import cases
-from pdebench_hss.training.windows import prepare
+from pdebench_hss import Batch, load_task, prepare
+from pdebench_hss.testing import cases
 
 
 @pytest.mark.parametrize("case", cases("dilated_l2", tasks="helmholtz_2d"), ids=str)

@@ -7,11 +7,7 @@ import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from tensorboard_tracker import VARIABLE, pdebench_hss_trial_finished
 
-from pdebench_hss.contract.budget import Budget
-from pdebench_hss.contract.optimizer import Optimizer
-from pdebench_hss.trials.record import Record
-from pdebench_hss.trials.status import Status
-from pdebench_hss.trials.trial import Trial
+from pdebench_hss import Budget, Optimizer, Record, Status, Trial
 
 
 @pytest.fixture
@@ -22,9 +18,9 @@ def logs(tmp_path, monkeypatch):
 
 def record(status: str = "ok", **more: object) -> Record:
     trial = Trial(
-        model="net", model_label="net[width=4]", model_version="1", model_origin="here 1",
+        model="net", model_label="net[width=4]", model_version="1",
         hparams={"width": 4, "kind": "plain"}, optimizer=Optimizer(4, 0.1, 0.01, 0.0), task="toy", task_label="toy",
-        task_params={}, task_origin="here 1", data_id="d", data_seed=0, scale="smoke", budget=Budget("steps", 20),
+        task_params={}, data_id="d", data_seed=0, scale="smoke", budget=Budget("steps", 20),
         n_train=4, seed=0, device="cpu",
     )  # fmt: skip
     return Record(key="0123456789abcdef", trial=trial, status=Status(status), **more)

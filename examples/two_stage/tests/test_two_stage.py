@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pdebench_hss import run
-from pdebench_hss.testing.models import cases
+from pdebench_hss.testing import cases
 
 
 @pytest.mark.parametrize("case", cases("cnn_two_stage", tasks="poisson_1d"), ids=str)

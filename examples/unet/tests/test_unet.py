@@ -7,7 +7,7 @@ import torch
 from pdebench_unet.model import UNet
 
 from pdebench_hss import Recipe, Scale, TaskSpec
-from pdebench_hss.testing.models import cases
+from pdebench_hss.testing import cases
 
 TASKS = "heat_1d,helmholtz_2d"  # the quick ones; `pdebench-hss check unet` tries all tasks
 

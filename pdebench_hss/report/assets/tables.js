@@ -204,7 +204,7 @@ function paperTable(paper, run) {
   const lines = run.flatMap((row) => [paperLine(row, paper.models, "ours"), paperLine(row, paper.models, "paper")]);
   const table = make("table", { class: "paper" }, make("thead", {}, make("tr", {}, make("th", { scope: "col" }, "Equation"), make("th", { scope: "col" }, "Setting"), ...heads)), make("tbody", {}, ...lines));
   const board = data.summary.boards.length > 1 ? `, ${data.summary.boards[paper.board]}` : "";
-  const title = `${paper.name.replace("table_", "").toUpperCase()} problems${board}`;
+  const title = `${paper.title}${board}`;
   return make("div", {}, make("h3", {}, title), make("p", { class: "quiet" }, note), scrolling(title, table));
 }
 

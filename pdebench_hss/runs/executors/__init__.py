@@ -8,7 +8,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ...base.errors import PdebenchError
 from ...contract.hookspecs import hookimpl
@@ -16,7 +16,9 @@ from ...contract.resources import Resources
 
 if TYPE_CHECKING:
     from ...contract.registry import Registry
+    from ...training.progress import Progress
     from ...trials.context import Context
+    from ...trials.record import Record
     from ...trials.trial import Trial
     from ..config import RunConfig
 
@@ -38,22 +40,32 @@ class ExecutorLost(PdebenchError):
 
 @dataclass(frozen=True)
 class Work:
-    """A trial, what it needs to run here, where its output goes, and the file of its data in this machine's cache."""
+    """A trial, what it needs to run here and of the machine, and where its output goes."""
 
     trial: Trial
     context: Context
-    log: str = ""
     needs: Resources = field(default_factory=Resources)
-    data: str = ""
+    log: str = ""
 
 
 @dataclass(frozen=True)
-class TrialEvent:
-    """``started``; ``progress`` with a dict of step, total, fraction, loss; ``finished`` with the `Record`."""
-
+class TrialStarted:
     trial: Trial
-    kind: str
-    value: Any = None
+
+
+@dataclass(frozen=True)
+class TrialProgress:
+    trial: Trial
+    progress: Progress
+
+
+@dataclass(frozen=True)
+class TrialFinished:
+    trial: Trial
+    record: Record
+
+
+TrialEvent = TrialStarted | TrialProgress | TrialFinished
 
 
 class Executor(ABC):
@@ -71,12 +83,12 @@ class Executor(ABC):
 
     @abstractmethod
     def run(self, work: Sequence[Work]) -> Iterator[TrialEvent]:
-        """Run all of it; yields exactly one ``finished`` per trial, whatever the trial does.
+        """Run all of it; yields exactly one `TrialFinished` per trial, whatever the trial does.
 
         Raises `ExecutorLost` if no trial can run here any more.
         """
 
-    def stop(self) -> Iterator[TrialEvent]:
+    def stop(self) -> Iterator[TrialFinished]:
         """After an interrupt: let what runs save its state, and yield what finished meanwhile."""
         yield from ()
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from ...trials.record import Record
@@ -15,21 +15,24 @@ if TYPE_CHECKING:
 FIT, SCORE = "pdebench_hss.trials.run_trial:fit_in_process", "pdebench_hss.trials.run_trial:score_in_process"
 
 
+@dataclass(frozen=True)
+class Ending:
+    """How one process of a trial ended."""
+
+    record: Record
+    peer_lost: bool = False  # it ended because another peer was gone; why is for that peer to say
+
+
 def job(name: str, trial: Trial, context: Context, log: str = "") -> Job:
     return Job(name, FIT, {"trial": trial, "context": context}, log=log, then=SCORE)
 
 
-def record_from(trial: Trial, value: Any) -> Record:
-    """What the second half returned, as the record of this trial and of no other; else a ValueError."""
+def ending_from(trial: Trial, value: Any) -> Ending:
+    """What the second half returned, as the ending of this trial and of no other; else a ValueError."""
     try:
-        record = Record.from_plain(value)
+        record, peer_lost = Record.from_plain(value["record"]), value["peer_lost"] is True
     except (TypeError, KeyError, ValueError) as error:
         raise ValueError(f"its record can't be read: {error}") from None
     if record.key != trial.key:
         raise ValueError(f"its record is that of another trial, {record.key!r}")
-    return replace(record, trial=trial)
-
-
-def is_progress(value: dict[str, float | None]) -> bool:
-    """Does what a model's process emitted say how far it is? Workers let objects of numbers and null pass."""
-    return "total" in value and None not in map(value.get, ("step", "fraction", "loss"))
+    return Ending(replace(record, trial=trial), peer_lost)

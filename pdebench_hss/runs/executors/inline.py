@@ -8,7 +8,7 @@ from dataclasses import replace
 from ...base.errors import UsageError
 from ...contract.resources import Resources
 from ...trials.run_trial import run_trial
-from . import Executor, TrialEvent, Work
+from . import Executor, TrialEvent, TrialFinished, TrialStarted, Work
 
 
 class InlineExecutor(Executor):
@@ -20,6 +20,6 @@ class InlineExecutor(Executor):
 
     def run(self, work: Sequence[Work]) -> Iterator[TrialEvent]:
         for item in work:
-            yield TrialEvent(item.trial, "started")
+            yield TrialStarted(item.trial)
             context = replace(item.context, gpu=self.config.resolved_device.index or 0)
-            yield TrialEvent(item.trial, "finished", run_trial(item.trial, context, self.registry))
+            yield TrialFinished(item.trial, run_trial(item.trial, context, self.registry))

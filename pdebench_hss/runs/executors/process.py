@@ -1,6 +1,6 @@
 """Each trial in a process of its own: a segfault, an out-of-memory kill or a hang becomes a status.
 
-With ``--ddp N`` a trial is N such processes that meet at a file. Ranks are queued trial after trial, so those of an
+With ``--ddp N`` a trial is N such processes that meet at a file. Peers are queued trial after trial, so those of an
 earlier trial never wait for those of a later one.
 """
 
@@ -13,13 +13,14 @@ from pathlib import Path
 from ...base import devices
 from ...base.scratch import Scratch
 from ...contract.resources import Resources
-from ...training.loop import Interrupted
+from ...training.progress import Progress
 from ...trials.trial import Trial
-from ...workers.pool import Event, WorkerPool
+from ...workers.events import Done, Emitted, Ended, Event, Failed, Started
+from ...workers.pool import WorkerPool
 from ...workers.worker import Job
-from . import Executor, TrialEvent, Work
-from .endings import Gang, record_of
-from .halves import is_progress, job
+from . import Executor, TrialEvent, TrialFinished, TrialProgress, TrialStarted, Work
+from .endings import Gang, ending_of
+from .halves import job
 
 PRELOAD = ("pdebench_hss.trials.warm",)
 
@@ -34,10 +35,10 @@ class ProcessExecutor(Executor):
     def run(self, work: Sequence[Work]) -> Iterator[TrialEvent]:
         size, device = self.config.ddp, self.config.resolved_device
         places = devices.environments(device)
-        self._trials: dict[str, Trial] = {item.trial.key: item.trial for item in work}
-        self._gangs = {key: Gang(size) for key in self._trials}
-        self._meeting = Scratch("ranks")
-        jobs = [self._job(item, rank) for item in work for rank in range(size)]
+        self._gangs = {item.trial.key: Gang(size) for item in work}
+        self._meeting = Scratch("peers")
+        jobs = [self._job(item, peer) for item in work for peer in range(size)]
+        self._peers = {_job_id(item.trial, peer): (item.trial, peer) for item in work for peer in range(size)}
         # Peers need a GPU each; trials of one process may share one, if --jobs says so.
         together = min(self.jobs, len(places)) if size > 1 and device.kind == "cuda" else self.jobs
         processes = size * max(1, min(together // size, len(work)))
@@ -46,12 +47,12 @@ class ProcessExecutor(Executor):
         for event in self._pool.run(jobs, self.timeout):
             yield from self._translate(event)
 
-    def stop(self) -> Iterator[TrialEvent]:
+    def stop(self) -> Iterator[TrialFinished]:
         if self._pool is not None:
             for event in self._pool.stop():
                 # What was told to stop is not a result: it goes on next time from its checkpoint.
-                if event.kind == "done":
-                    yield from self._translate(event)
+                if isinstance(event, Done):
+                    yield from self._end(event)
 
     def close(self) -> None:
         if self._pool is not None:
@@ -59,30 +60,41 @@ class ProcessExecutor(Executor):
         if self._meeting is not None:
             self._meeting.cleanup()
 
-    def _job(self, item: Work, rank: int) -> Job:
+    def _job(self, item: Work, peer: int) -> Job:
         assert self._meeting is not None
         key, size = item.trial.key, self.config.ddp
         place = Path(self._meeting.name, key).as_uri() if size > 1 else ""
-        context = replace(item.context, rank=rank, ranks=size, rendezvous=place)
-        return job(f"{key}/{rank}", item.trial, context, item.log if rank == 0 else "")
+        context = replace(item.context, peer=peer, peers=size, rendezvous=place)
+        return job(_job_id(item.trial, peer), item.trial, context, item.log if peer == 0 else "")
 
     def _translate(self, event: Event) -> Iterator[TrialEvent]:
-        key, rank = event.job.id.rsplit("/", 1)
-        trial, gang = self._trials[key], self._gangs[key]
-        assert self._pool is not None
-        if event.kind in ("started", "progress"):
-            if gang.failed:  # it started after another rank had ended badly
-                self._pool.kill(event.job.id)
-            elif rank == "0" and (event.kind == "started" or is_progress(event.value)):
-                yield TrialEvent(trial, event.kind, event.value)
+        if isinstance(event, Ended):
+            yield from self._end(event)
             return
-        if event.kind == "failed" and event.value.kind == Interrupted.__name__:
+        assert self._pool is not None
+        trial, peer = self._peers[event.job.id]
+        if self._gangs[trial.key].failed:  # it started after another peer had ended badly
+            self._pool.kill(event.job.id)
+        elif peer == 0 and isinstance(event, Started):
+            yield TrialStarted(trial)
+        elif peer == 0 and isinstance(event, Emitted) and (progress := Progress.from_plain(event.values)):
+            yield TrialProgress(trial, progress)
+
+    def _end(self, event: Ended) -> Iterator[TrialFinished]:
+        assert self._pool is not None
+        if isinstance(event, Failed) and event.failure.interrupted:
             # Somebody else asked it to stop, as systems that shut down ask every process: it saved its state, and that
             # is no result. The request is taken as one to the whole run.
             raise KeyboardInterrupt
-        gang.end(int(rank), record_of(trial, event, self.timeout))
+        trial, peer = self._peers[event.job.id]
+        gang = self._gangs[trial.key]
+        gang.end(peer, ending_of(trial, event, self.timeout))
         if gang.failed:
             for stranded in gang.missing:
-                self._pool.kill(f"{key}/{stranded}")
+                self._pool.kill(_job_id(trial, stranded))
         if gang.record is not None:
-            yield TrialEvent(trial, "finished", gang.record)
+            yield TrialFinished(trial, gang.record)
+
+
+def _job_id(trial: Trial, peer: int) -> str:
+    return f"{trial.key}/{peer}"

@@ -21,7 +21,8 @@ from ...trials.run_trial import ended_without_record
 from ...trials.status import Status
 from ...workers.pool import GRACE
 from ..config import RunConfig
-from . import Executor, ExecutorLost, TrialEvent, Work
+from . import Executor, ExecutorLost, TrialEvent, TrialFinished, Work
+from .halves import Ending
 from .ray_cluster import check_nodes, check_room, connect, import_ray, local_note, slots
 from .ray_send import Attempt, Sender
 
@@ -53,7 +54,7 @@ class RayExecutor(Executor):
 
     def run(self, work: Sequence[Work]) -> Iterator[TrialEvent]:
         self._queue.extend(work)
-        self._readers = collections.Counter(item.data for item in work)
+        self._readers = collections.Counter(item.context.data for item in work)
         self._sender = Sender(self.config)
         try:
             yield from self._run()
@@ -64,24 +65,26 @@ class RayExecutor(Executor):
         while self._queue or self._running:
             while self._queue and len(self._running) < self._window(self._queue[0].needs):
                 self._send(self._queue.popleft())
-            tasks = {task: attempt for attempt in self._running.values() for task in attempt.ranks}
+            tasks = {task: attempt for attempt in self._running.values() for task in attempt.peers}
             for task in self._ended(list(tasks)):
                 yield from self._receive(tasks[task], task)
             yield from self._news()
 
-    def stop(self) -> Iterator[TrialEvent]:
+    def stop(self) -> Iterator[TrialFinished]:
         """Cancel what runs, let it save its state, and keep what ended meanwhile."""
         self._queue.clear()
-        tasks = [task for attempt in self._running.values() for task in attempt.ranks]
+        tasks = [task for attempt in self._running.values() for task in attempt.peers]
         for task in tasks:
             self._ray.cancel(task, force=False)
         if tasks:
             ended, _ = self._ray.wait(tasks, num_returns=len(tasks), timeout=GRACE + 5.0)
             for attempt in list(self._running.values()):
                 for task in ended:
-                    if task in attempt.ranks and self._answer(attempt, attempt.ranks.pop(task), task, stopping=True):
+                    if task in attempt.peers and self._answer(attempt, attempt.peers.pop(task), task, stopping=True):
                         yield from self._finish(attempt)
-        yield from self._news(finished=True)
+        for event in self._posted():
+            if isinstance(event, TrialFinished):
+                yield event
 
     def close(self) -> None:
         if self._sender is not None:
@@ -111,42 +114,41 @@ class RayExecutor(Executor):
 
     def _receive(self, attempt: Attempt, task: Any) -> Iterator[TrialEvent]:
         """One task of an attempt has ended; the others of a broken gang are ended too."""
-        self._answer(attempt, attempt.ranks.pop(task), task)
+        self._answer(attempt, attempt.peers.pop(task), task)
         if attempt.gang.failed or attempt.lost:
-            for other in attempt.ranks:
+            for other in attempt.peers:
                 self._ray.cancel(other, force=True)
-        if not attempt.ranks:
+        if not attempt.peers:
             yield from self._settle(attempt)
 
-    def _answer(self, attempt: Attempt, rank: int, task: Any, stopping: bool = False) -> bool:
+    def _answer(self, attempt: Attempt, peer: int, task: Any, stopping: bool = False) -> bool:
         """Take a task's result, or note what became of it; returns whether the trial's record is complete."""
         try:
             answer = self._ray.get(task)
         except self._ray.exceptions.RayError as error:
             if not stopping:  # what was told to stop goes on next time
-                self._note(attempt, rank, error)
+                self._note(attempt, peer, error)
             return False
-        if answer.record is None:
+        if answer.ending is None:
             attempt.fetch = True
             return False
-        attempt.gang.end(rank, answer.record)
-        if answer.record.status is not Status.OK and answer.log:
+        attempt.gang.end(peer, answer.ending)
+        if answer.ending.record.status is not Status.OK and answer.log:
             write_text(Path(attempt.work.log), answer.log)
         return attempt.gang.record is not None
 
-    def _note(self, attempt: Attempt, rank: int, error: Exception) -> None:
+    def _note(self, attempt: Attempt, peer: int, error: Exception) -> None:
         """A task ended without an answer: for its own reasons, or because its node or worker is gone."""
         errors, trial = self._ray.exceptions, attempt.work.trial
         if isinstance(error, errors.LocalRayletDiedError):
             raise error  # no trial can run any more, and none is to blame
         if isinstance(error, errors.OutOfMemoryError):
             reason = f"killed by Ray for memory: {_first_line(error)}"
-            attempt.gang.end(rank, ended_without_record(trial, Status.OUT_OF_MEMORY, reason))
+            attempt.gang.end(peer, Ending(ended_without_record(trial, Status.OUT_OF_MEMORY, reason)))
         elif isinstance(error, errors.RayTaskError):
-            attempt.gang.end(
-                rank, ended_without_record(trial, Status.FAILED, f"on its node: {_first_line(error.cause)}")
-            )
-        elif not attempt.gang.failed:  # else it was cancelled because of another rank
+            reason = f"on its node: {_first_line(error.cause)}"
+            attempt.gang.end(peer, Ending(ended_without_record(trial, Status.FAILED, reason)))
+        elif not attempt.gang.failed:  # else it was cancelled because of another peer
             attempt.lost = attempt.lost or f"{type(error).__name__}: {_first_line(error)}"
 
     def _settle(self, attempt: Attempt) -> Iterator[TrialEvent]:
@@ -155,7 +157,7 @@ class RayExecutor(Executor):
         self._sender.release(attempt)
         item = attempt.work
         if attempt.fetch:
-            self._sender.publish(item.data)
+            self._sender.publish(item.context.data)
             self._send(item)
         elif (attempt.lost or attempt.gang.abandoned) and self._losses[item.trial.key] < RETRIES:
             self._losses[item.trial.key] += 1
@@ -163,32 +165,39 @@ class RayExecutor(Executor):
         else:
             yield from self._finish(attempt)
 
-    def _finish(self, attempt: Attempt) -> Iterator[TrialEvent]:
+    def _finish(self, attempt: Attempt) -> Iterator[TrialFinished]:
         item, record = attempt.work, attempt.gang.record
         if attempt.lost or record is None:
             record = self._record_of_loss(attempt)
         del self._running[item.trial.key]
-        self._readers[item.data] -= 1
-        if not self._readers[item.data] and self._sender is not None:
-            self._sender.forget(item.data)
-        yield TrialEvent(item.trial, "finished", record)
+        self._readers[item.context.data] -= 1
+        if not self._readers[item.context.data] and self._sender is not None:
+            self._sender.forget(item.context.data)
+        yield TrialFinished(item.trial, record)
 
     def _record_of_loss(self, attempt: Attempt) -> Record:
         reason = f"lost {RETRIES + 1} times with its node or worker, the last time: {attempt.lost}"
         return ended_without_record(attempt.work.trial, Status.FAILED, reason)
 
-    def _news(self, finished: bool = False) -> Iterator[TrialEvent]:
-        """What trials posted since the last look. A courtesy: if the mailbox was lost with its node, there is none."""
-        if self._sender is None or (time.monotonic() - self._looked < PATIENCE and not finished):
+    def _news(self) -> Iterator[TrialEvent]:
+        """What trials posted since the last look, how far they are."""
+        if time.monotonic() - self._looked >= PATIENCE:
+            for event in self._posted():
+                if not isinstance(event, TrialFinished):
+                    yield event
+
+    def _posted(self) -> Iterator[TrialEvent]:
+        """What is in the mailbox. A courtesy: if it was lost with its node, there is nothing."""
+        if self._sender is None:
             return
         self._looked = time.monotonic()
         try:
             messages = self._ray.get(self._sender.mailbox.take.remote(), timeout=5.0)
         except self._ray.exceptions.RayError:
             return
-        for key, kind, value in messages:
-            if key in self._running and (kind == "finished") == finished:
-                yield TrialEvent(self._running[key].work.trial, kind, value)
+        for event in messages:
+            if event.trial.key in self._running:
+                yield event
 
 
 def _first_line(error: BaseException | None) -> str:

@@ -129,8 +129,8 @@ def _times(needs: Resources, node: Resources) -> int:
     return min((int(has / need) for need, has in pairs if need > 0), default=1)
 
 
-def check_room(needs: Sequence[Resources], ranks: int = 1) -> None:
-    """Refuse what would wait for ever: a trial larger than any node, or more ranks than the cluster holds."""
+def check_room(needs: Sequence[Resources], peers: int = 1) -> None:
+    """Refuse what would wait for ever: a trial larger than any node, or more peers than the cluster holds."""
     alive = nodes()
     if not alive:
         raise ClusterError("the cluster has no node with CPUs; add one by: ray start --address=HEAD:6379")
@@ -138,8 +138,8 @@ def check_room(needs: Sequence[Resources], ranks: int = 1) -> None:
         if not any(need.fits_in(node) for node in alive.values()):
             largest = max(alive.values(), key=lambda node: (node.gpus, node.cpus, node.memory))
             raise ClusterError(f"a trial needs {need}, the largest node has {largest}. State less by --resources.")
-        if slots(need) < ranks:
-            raise ClusterError(f"--ddp {ranks} needs {ranks} times {need} at once, the cluster holds {slots(need)}")
+        if slots(need) < peers:
+            raise ClusterError(f"--ddp {peers} needs {peers} times {need} at once, the cluster holds {slots(need)}")
 
 
 def check_nodes(registry: Registry, plugin_files: Sequence[str]) -> None:

@@ -20,18 +20,20 @@ from ...base.files import replacing
 from ...base.scratch import Scratch
 from ...data import cache as data
 from ...data import hdf5
-from ...workers.pool import Event, WorkerPool
+from ...training.progress import Progress
+from ...workers.events import Done, Emitted, Ended, Started
+from ...workers.pool import WorkerPool
 from ...workers.worker import Job
-from .halves import is_progress, job, record_from
+from . import TrialEvent, TrialFinished, TrialProgress, TrialStarted
+from .halves import Ending, ending_from, job
 
 if TYPE_CHECKING:
     from ...trials.context import Context
-    from ...trials.record import Record
     from ...trials.trial import Trial
 
 PRELOAD = ("pdebench_hss.trials.warm",)
 LOG_LIMIT = 100_000  # bytes of a failed trial's output that travel to the driver
-MEETING_SECONDS = 600.0  # that the ranks of one trial wait for each other
+MEETING_SECONDS = 600.0  # that the peers of one trial wait for each other
 
 
 @dataclass(frozen=True)
@@ -46,42 +48,41 @@ class DataFile:
 
 @dataclass(frozen=True)
 class Parcel:
-    """One rank of one trial, on its way to a node. ``attempt`` is new whenever the trial is sent out again."""
+    """One peer of one trial, on its way to a node. ``attempt`` is new whenever the trial is sent out again."""
 
-    key: str
-    attempt: str
     trial: Trial
     context: Context
     data: DataFile
+    attempt: int
     timeout: float | None = None
 
 
 @dataclass(frozen=True)
 class Answer:
-    """A record; or None, if the node has no copy of the data and was sent none."""
+    """How it ended; or None, if the node has no copy of the data and was sent none."""
 
-    record: Record | None
+    ending: Ending | None
     log: str = ""
 
 
 class Mailbox:
-    """A Ray actor: what trials have to say on their way, until the driver takes it; and where ranks meet."""
+    """A Ray actor: what trials have to say on their way, until the driver takes it; and where peers meet."""
 
     def __init__(self) -> None:
-        self._messages: list[tuple[str, str, Any]] = []
-        self._meetings: dict[str, str] = {}
+        self._messages: list[TrialEvent] = []
+        self._meetings: dict[int, str] = {}
 
-    def post(self, key: str, kind: str, value: Any) -> None:
-        self._messages.append((key, kind, value))
+    def post(self, event: TrialEvent) -> None:
+        self._messages.append(event)
 
-    def take(self) -> list[tuple[str, str, Any]]:
+    def take(self) -> list[TrialEvent]:
         messages, self._messages = self._messages, []
         return messages
 
-    def arrange(self, attempt: str, address: str) -> None:
+    def arrange(self, attempt: int, address: str) -> None:
         self._meetings[attempt] = address
 
-    def meeting(self, attempt: str) -> str | None:
+    def meeting(self, attempt: int) -> str | None:
         return self._meetings.get(attempt)
 
 
@@ -90,30 +91,33 @@ def run_parcel(parcel: Parcel, mailbox: Any) -> Answer:
     if not land(parcel.data):
         return Answer(None)
     context = replace(parcel.context, data=parcel.data.name)
-    if context.ranks > 1:
+    if context.peers > 1:
         context = replace(context, rendezvous=_meet(parcel, mailbox))
     with Scratch("trial") as scratch:
         log = os.path.join(scratch, "log")
-        event = _run(job(parcel.key, parcel.trial, context, log), parcel, mailbox)
-        return Answer(_record(parcel, event), _tail(log))
+        event = _run(job(parcel.trial.key, parcel.trial, context, log), parcel, mailbox)
+        return Answer(_ending(parcel, event), _tail(log))
 
 
-def _run(todo: Job, parcel: Parcel, mailbox: Any) -> Event:
+def _run(todo: Job, parcel: Parcel, mailbox: Any) -> Ended:
     """Run the job to its end, which is returned; the rest is posted."""
     pool = _warm_pool(parcel.context.threads)
+    trial, is_first = parcel.trial, parcel.context.peer == 0
     try:
         for event in pool.run([todo], parcel.timeout):
-            if event.kind not in ("started", "progress"):
+            if isinstance(event, Ended):
                 return event
-            if parcel.context.rank == 0 and (event.kind == "started" or is_progress(event.value)):
-                mailbox.post.remote(parcel.key, event.kind, event.value)
+            if is_first and isinstance(event, Started):
+                mailbox.post.remote(TrialStarted(trial))
+            elif is_first and isinstance(event, Emitted) and (progress := Progress.from_plain(event.values)):
+                mailbox.post.remote(TrialProgress(trial, progress))
     except KeyboardInterrupt:  # Ray's way to say that the task was cancelled: let the trial save its state
         for event in pool.stop():
-            if event.kind == "done" and parcel.context.ranks == 1:
-                mailbox.post.remote(parcel.key, "finished", _record(parcel, event))
+            if isinstance(event, Done) and parcel.context.peers == 1:
+                mailbox.post.remote(TrialFinished(trial, _ending(parcel, event).record))
         _close_pools()
         raise
-    raise RuntimeError(f"the process of trial {parcel.key} was lost")
+    raise RuntimeError(f"the process of trial {trial.key} was lost")
 
 
 _pools: dict[tuple[int, str], WorkerPool] = {}
@@ -134,14 +138,14 @@ def _close_pools() -> None:
     _pools.clear()
 
 
-def _record(parcel: Parcel, event: Event) -> Record:
-    if event.kind == "done":
+def _ending(parcel: Parcel, event: Ended) -> Ending:
+    if isinstance(event, Done):
         with contextlib.suppress(ValueError):
-            return record_from(parcel.trial, event.value)
+            return ending_from(parcel.trial, event.value)
     # Only now: it imports torch, which Ray's worker has no other use for.
-    from .endings import record_of
+    from .endings import ending_of
 
-    return record_of(parcel.trial, event, parcel.timeout)
+    return ending_of(parcel.trial, event, parcel.timeout)
 
 
 def _tail(log: str) -> str:
@@ -180,10 +184,10 @@ def _is_here(path: Path, sha256: str) -> bool:
 
 
 def _meet(parcel: Parcel, mailbox: Any) -> str:
-    """Where the ranks of this attempt meet: rank 0 says, the others ask."""
+    """Where the peers of this attempt meet: peer 0 says, the others ask."""
     import ray
 
-    if parcel.context.rank == 0:
+    if parcel.context.peer == 0:
         host = ray.util.get_node_ip_address()
         with socket.socket() as free:
             free.bind((host, 0))
@@ -193,6 +197,6 @@ def _meet(parcel: Parcel, mailbox: Any) -> str:
     deadline = time.monotonic() + MEETING_SECONDS
     while (found := ray.get(mailbox.meeting.remote(parcel.attempt))) is None:
         if time.monotonic() > deadline:
-            raise TimeoutError(f"rank 0 of {parcel.key} did not say where to meet within {MEETING_SECONDS:g} s")
+            raise TimeoutError(f"peer 0 of {parcel.trial.key} did not say where to meet within {MEETING_SECONDS:g} s")
         time.sleep(0.1)
     return found

@@ -5,12 +5,12 @@ from __future__ import annotations
 import itertools
 import os
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 from ...base import storage
 from ...contract.resources import Resources
 from ...data import hdf5
+from ...data.cache import data_dir
 from ..config import RunConfig
 from . import Work
 from .endings import Gang
@@ -26,8 +26,8 @@ class Attempt:
 
     work: Work
     gang: Gang
-    ranks: dict[Any, int] = field(default_factory=dict)  # Ray's reference of a task -> its rank; what ended is dropped
-    group: Any = None  # the placement of the ranks
+    peers: dict[Any, int] = field(default_factory=dict)  # Ray's reference of a task -> its peer; what ended is dropped
+    group: Any = None  # the placement of the peers
     lost: str = ""  # what took its node away
     fetch: bool = False  # its node has no copy of the data
 
@@ -48,45 +48,45 @@ class Sender:
         options: dict[str, Any] = _options(work.needs)
         if size > 1:
             attempt.group = self.ray.util.placement_group([_bundle(work.needs)] * size, strategy="PACK")
-        for rank in range(size):
+        for peer in range(size):
             if size > 1:
-                options["scheduling_strategy"] = self._place(attempt.group, rank)
+                options["scheduling_strategy"] = self._place(attempt.group, peer)
             task = self._task.options(name=f"{work.trial.task_label} {work.trial.model_label}", **options)
-            attempt.ranks[task.remote(self._parcel(work, rank, number), self.mailbox)] = rank
+            attempt.peers[task.remote(self._parcel(work, peer, number), self.mailbox)] = peer
         return attempt
 
     def release(self, attempt: Attempt) -> None:
         if attempt.group is not None:
             self.ray.util.remove_placement_group(attempt.group)
 
-    def publish(self, path: str) -> None:
+    def publish(self, name: str) -> None:
         """Put a dataset's file into the object store: once, whatever the number of trials and nodes that need it."""
-        file = self._file(path)
+        file = self._file(name)
         if not file.blocks:
-            with open(path, "rb") as source:
+            with open(data_dir() / name, "rb") as source:
                 blocks = tuple(map(self.ray.put, iter(lambda: source.read(BLOCK_BYTES), b"")))
-            self._files[path] = replace(file, blocks=blocks)
+            self._files[name] = replace(file, blocks=blocks)
 
-    def forget(self, path: str) -> None:
+    def forget(self, name: str) -> None:
         """No trial needs it any more: give the store its room back."""
-        self._files.pop(path, None)
+        self._files.pop(name, None)
 
     def close(self) -> None:
         self.ray.kill(self.mailbox)
 
-    def _parcel(self, work: Work, rank: int, number: int) -> Parcel:
+    def _parcel(self, work: Work, peer: int, number: int) -> Parcel:
         context = replace(
             work.context,
-            rank=rank,
-            ranks=self.config.ddp,
+            peer=peer,
+            peers=self.config.ddp,
             threads=work.needs.threads,
             checkpoint=self._checkpoint(work.context.checkpoint),
             plugin_files=tuple(map(os.path.abspath, work.context.plugin_files)),
+            task_files=tuple(map(os.path.abspath, work.context.task_files)),
         )
-        key = work.trial.key
         if self.config.ddp > 1 and self.config.ray_address:
-            self.publish(work.data)  # ranks that met must not find out that one of them has no data
-        return Parcel(key, f"{key}-{number}", work.trial, context, self._file(work.data), self.config.timeout)
+            self.publish(work.context.data)  # peers that met must not find out that one of them has no data
+        return Parcel(work.trial, context, self._file(work.context.data), number, self.config.timeout)
 
     def _checkpoint(self, place: str) -> str:
         """A place that every node can reach, or none: without ``--storage``, this machine's disk serves a local Ray."""
@@ -94,10 +94,10 @@ class Sender:
             return place
         return os.path.abspath(place) if self.config.storage or not self.config.ray_address else ""
 
-    def _file(self, path: str) -> DataFile:
-        if path not in self._files:
-            self._files[path] = DataFile(Path(path).name, hdf5.read_header(Path(path)).sha256)
-        return self._files[path]
+    def _file(self, name: str) -> DataFile:
+        if name not in self._files:
+            self._files[name] = DataFile(name, hdf5.read_header(data_dir() / name).sha256)
+        return self._files[name]
 
     def _start_mailbox(self) -> Any:
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
@@ -107,10 +107,10 @@ class Sender:
         return kind.options(scheduling_strategy=here).remote()
 
     @staticmethod
-    def _place(group: Any, rank: int) -> Any:
+    def _place(group: Any, peer: int) -> Any:
         from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
-        return PlacementGroupSchedulingStrategy(group, placement_group_bundle_index=rank)
+        return PlacementGroupSchedulingStrategy(group, placement_group_bundle_index=peer)
 
 
 def _options(needs: Resources) -> dict[str, Any]:

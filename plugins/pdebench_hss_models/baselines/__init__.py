@@ -50,6 +50,7 @@ MEAN = ModelSpec(
     title="Mean",
     build="pdebench_hss_models.baselines.constant:Mean",
     training_free=True,
+    role="guess",
     description="Predicts the mean of the training outputs, whatever the input.",
 )
 
@@ -59,6 +60,7 @@ PERSISTENCE = ModelSpec(
     build="pdebench_hss_models.baselines.constant:Persistence",
     supports=needs_evolution,
     training_free=True,
+    role="guess",
     description="Predicts that the field does not change.",
 )
 
@@ -86,6 +88,7 @@ COARSE_SOLVER = ModelSpec(
     hparams=coarse_hparams,
     supports=needs_coarse_levels,
     training_free=True,
+    role="solver",
     description="The task's own classical solver on a coarser grid or with fewer steps.",
 )
 

@@ -26,6 +26,7 @@ PAPER_BY_DIM = {
     3: {"layers": 2, "width": 14, "modes": 8},
 }
 SMOKE = {"layers": 2, "width": 4, "modes": 3}
+WAY = {"way": "auto"}  # fft, dft or auto: same numbers to rounding, see `ways`
 LAYERS_AND_MODES = {1: (4, 12), 2: (4, 8), 3: (2, 4)}  # in between; the width follows from them
 
 
@@ -35,9 +36,9 @@ def hparams(task: TaskInfo, scale: str) -> dict[str, Any]:
         layers, modes = LAYERS_AND_MODES[dim][0], min(LAYERS_AND_MODES[dim][1], limit)
         kept = 2 * (2 * modes) ** (task.dim - 1) * modes  # reals for each pair of channels
         width = nearest(lambda w: layers * (kept + 1) * w**2, aim(task, scale))
-        return {"layers": layers, "width": width, "modes": modes, "padding": 0}
+        return {"layers": layers, "width": width, "modes": modes, "padding": 0, **WAY}
     row = SMOKE if scale == "smoke" else PAPER.get(task.name, PAPER_BY_DIM[dim])
-    return {**row, "modes": min(row["modes"], limit), "padding": 0}
+    return {**row, "modes": min(row["modes"], limit), "padding": 0, **WAY}
 
 
 def search(task: TaskInfo, scale: str) -> dict[str, Any]:

@@ -25,21 +25,31 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from pdebench_hss import TaskInfo
+from pdebench_hss import TaskInfo, counting
+
+from .truncated import fourier_layer
+from .ways import COUNTED, check_way, way_taken
 
 
 class FNO(nn.Module):
     unit_coords: Tensor  # (1, dim, *grid)
 
-    def __init__(self, task: TaskInfo, layers: int, width: int, modes: int, padding: int = 0) -> None:
+    def __init__(
+        self, task: TaskInfo, layers: int, width: int, modes: int, padding: int = 0, way: str = "auto"
+    ) -> None:
         super().__init__()
+        check_way(way)
+        if layers < 1:
+            raise ValueError(f"fno: layers={layers}, but it needs at least one")
         if padding < 0:
             raise ValueError(f"fno: padding={padding} must not be negative")
         self.margin = (0, padding) * task.dim
         self.inside = (..., *(slice(n) for n in task.grid))
+        self.padded = tuple(n + padding for n in task.grid)
         limit = min(task.grid) // 2
         if not 1 <= modes <= limit:
             raise ValueError(f"fno: modes={modes}, but a grid of {task.grid} has 1 to {limit} modes per sign")
+        self.way, self.modes = way, modes
         self.register_buffer("unit_coords", torch.as_tensor(unit_box(task))[None], persistent=False)
         # P (u, x) = P_u u + P_x x: the second part is the same for the whole batch.
         self.lift = Pointwise(task.in_channels, width)
@@ -48,11 +58,46 @@ class FNO(nn.Module):
         self.projection = Pointwise(width, task.out_channels)
 
     def forward(self, u: Tensor) -> Tensor:
+        way = COUNTED if counting() else way_taken(self.way, self.padded, self.modes, u.device)
+        return self.by_products(u) if way == "dft" else self.by_ffts(u)
+
+    def by_ffts(self, u: Tensor) -> Tensor:
         v = self.lift(u) + self.lift_coords(self.unit_coords)  # (batch, width, *grid)
         v = F.pad(v, self.margin)  # (batch, width, n_1 + padding, ..., n_dim + padding)
         for layer in self.layers[:-1]:
             v = F.gelu(layer(v))
         return self.projection(self.layers[-1](v)[self.inside])  # (batch, out_channels, *grid)
+
+    def by_products(self, u: Tensor) -> Tensor:
+        """P and Q are linear, as the first and the last layer are before their gelu: they are multiplied into them."""
+        parts = [self.lift.weight, self.lift_coords.weight, self.lift.bias[:, None, None]]
+        lift = torch.cat(parts, 1)[..., 0]  # (width, in_channels + dim + 1)
+        coords = self.unit_coords.expand(len(u), *self.unit_coords.shape[1:])
+        v = torch.cat([u, coords, torch.ones_like(u[:, :1])], 1)  # (batch, in_channels + dim + 1, *grid)
+        v = F.pad(v, self.margin)  # where there are zeros, the lift's bias is zero too
+        last = len(self.layers) - 1
+        for i, layer in enumerate(self.layers):
+            weight, bypass, bias = layer.spectral.weight, layer.bypass.weight[..., 0], layer.bypass.bias
+            if i == 0:
+                weight, bypass = with_inputs(weight, lift), bypass @ lift
+            if i == last:
+                q = self.projection.weight[..., 0]  # (out_channels, width)
+                weight, bypass, bias = with_outputs(weight, q), q @ bypass, q @ bias + self.projection.bias
+            v = fourier_layer(v, weight, bypass, bias, activate=i < last)
+        return v[self.inside]
+
+
+def with_inputs(weight: Tensor, lift: Tensor) -> Tensor:
+    """R of the lifted inputs: ``(width, out, *kept), (width, in) -> (in, out, *kept)``"""
+    pairs = torch.view_as_real(weight)
+    return torch.view_as_complex((lift.T @ pairs.flatten(1)).view(-1, *pairs.shape[1:]))
+
+
+def with_outputs(weight: Tensor, projection: Tensor) -> Tensor:
+    """The projected outputs of R: ``(in, width, *kept), (out, width) -> (in, out, *kept)``"""
+    pairs = torch.view_as_real(weight)
+    projected = torch.bmm(projection.expand(len(pairs), -1, -1), pairs.flatten(2))
+    return torch.view_as_complex(projected.unflatten(2, pairs.shape[2:]))
 
 
 class FourierLayer(nn.Module):

@@ -11,8 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from pdebench_hss.base import machine
-from pdebench_hss.bench.timing import Request, Result, alternate, memory_of
+from pdebench_hss import BenchRequest, BenchResult, hardware_line, memory_of, time_in_turns
 
 from .apply.cost import CPU, Axis, prices, root_entries
 from .layer import HSSMap
@@ -44,9 +43,9 @@ TERMS = [
 ]
 
 
-def bench_layers(request: Request) -> Result:
+def bench_layers(request: BenchRequest) -> BenchResult:
     if request.explain:
-        return Result(TERMS, [row for case in CASES for rows in ROWS for row in explain(*case, rows)])
+        return BenchResult(TERMS, [row for case in CASES for rows in ROWS for row in explain(*case, rows)])
     torch.set_num_threads(request.threads)
     table: list[dict[str, Any]] = []
     for case in CASES:
@@ -55,7 +54,7 @@ def bench_layers(request: Request) -> Result:
             times = ", ".join(f"{row['way']} {row['step_ms']:.3g} ms" for row in found if "step_ms" in row)
             request.say(f"{case[0]} points, {rows} rows: {times}")
             table += found
-    return Result(COLUMNS, table)
+    return BenchResult(COLUMNS, table)
 
 
 def way_of(cut: int, levels: int) -> str:
@@ -76,7 +75,7 @@ def explain(points: int, levels: int, rank: int, rows: int) -> list[dict[str, An
     ]  # fmt: skip
 
 
-def measure(request: Request, points: int, levels: int, rank: int, rows: int) -> list[dict[str, Any]]:
+def measure(request: BenchRequest, points: int, levels: int, rank: int, rows: int) -> list[dict[str, Any]]:
     """The named ways and `auto` in turn, on the same parameters."""
     axis = Axis(points, points, levels, rank, terms=1, rows=rows)
     by_cut = {p.cut: p.seconds for p in prices(axis, CPU)}
@@ -84,7 +83,7 @@ def measure(request: Request, points: int, levels: int, rank: int, rows: int) ->
     cuts = {"tree": levels, "collapsed": 1, "dense": 0, "auto": min(by_cut, key=by_cut.__getitem__)}
     head = {
         "points": points, "levels": levels, "rank": rank, "rows": rows,
-        "threads": request.threads, "hardware": machine.hardware_line(),
+        "threads": request.threads, "hardware": hardware_line(),
     }  # fmt: skip
     table, steps = {}, {}
     for way, cut in cuts.items():
@@ -94,7 +93,7 @@ def measure(request: Request, points: int, levels: int, rank: int, rows: int) ->
         table[way] = {**head, "way": way, "cut": cut, "predicted_ms": 1e3 * seconds, "status": status}
         if not hopeless:
             steps[way] = step_of(HSSMap((points,), (points,), levels, rank, way=way), rows)
-    for way, found in alternate(steps, request.repeats, request.seconds / len(steps)).items():
+    for way, found in time_in_turns(steps, request.repeats, request.seconds / len(steps)).items():
         table[way] |= found.columns("step") | {"repeats": found.repeats}
         table[way]["peak_memory_mb"] = round(memory_of(steps[way]) / 2**20, 1)
     fastest = min(table[way]["step_ms"] for way in steps)

@@ -9,8 +9,7 @@ from typing import Any
 
 import torch
 
-from pdebench_hss.doctor import accelerator
-from pdebench_hss.doctor.outcome import fail, first_line, ok, skip
+from pdebench_hss import failed, first_line, milliseconds_on, passed, skipped
 
 from .apply import measured
 from .apply.cost import Axis
@@ -38,13 +37,13 @@ def kernels(emit: Any, device: str) -> dict[str, Any]:
     where, found = torch.device(device), {}
     for dtype in ALLOWED:
         if reason := available(where, dtype):
-            return skip(reason)
+            return skipped(reason)
         for case in ODD:
             found[f"{case} {str(dtype).removeprefix('torch.')}"] = off_by(case, dtype, where) / ALLOWED[dtype]
     broken = [f"{name}: {ratio:.1f} times the allowed difference" for name, ratio in found.items() if not ratio <= 1]
     if broken:
-        return fail(f"{len(broken)} of {len(found)} cases differ from the tree: {broken[0]}", ratios=found)
-    return ok(f"{len(found)} odd sizes, ranks and batches agree with the tree", ratios=found)
+        return failed(f"{len(broken)} of {len(found)} cases differ from the tree: {broken[0]}", ratios=found)
+    return passed(f"{len(found)} odd sizes, ranks and batches agree with the tree", ratios=found)
 
 
 def off_by(case: tuple[tuple[int, ...], int, int, int, int], dtype: torch.dtype, device: torch.device) -> float:
@@ -71,7 +70,7 @@ def timing(emit: Any, device: str) -> dict[str, Any]:
             if way == "triton" and available(where, torch.float32):
                 continue
             try:
-                row[way] = accelerator.milliseconds(device, step_of(axis, way, where))
+                row[way] = milliseconds_on(device, step_of(axis, way, where))
             except RuntimeError as error:  # the dense matrix of a large size may not fit
                 row[f"{way}_error"] = first_line(error)
                 continue
@@ -95,7 +94,7 @@ def conclude(timings: list[measured.Timing], table: list[dict[str, Any]], device
     picks = ", ".join(f"{row['points']}x{row['rows']}: {row['auto']}" for row in table)
     line = f"auto would take {picks}; at worst {max(slower):.2f} times the fastest"
     line += "; constants are in the cache" if kept else "; constants of a CPU are not kept"
-    return ok(line, table=table, constants=measured.as_dict(found), worst=max(slower))
+    return passed(line, table=table, constants=measured.as_dict(found), worst=max(slower))
 
 
 def step_of(axis: Axis, way: str, device: torch.device) -> Any:

@@ -15,7 +15,7 @@ from ..sizes import AIM, aim, nearest
 from .matrix.tree import count_parameters, deepest, levels_for
 
 if TYPE_CHECKING:
-    from pdebench_hss.contract.task import TaskInfo
+    from pdebench_hss import TaskInfo
 
 COMMON = {"scalars": 0, "cp_rank": 64, "way": "auto"}
 

@@ -9,22 +9,30 @@ are applied (`apply`) changes a result by rounding only.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 import torch
 from torch import Tensor, nn
 
-from pdebench_hss.training.counting import counting
+from pdebench_hss import counting
 
 from .apply.activation import leaky_relu
+from .apply.chain import chain
 from .apply.cost import Axis
 from .apply.forest import forest_sum
 from .apply.modes import modal_sum
 from .apply.ways import COUNTED, batches_terms, check_way, cuts, pick_triton, through_triton
+from .matrix.expand import expand
+from .matrix.factors import Factors
 from .matrix.parameters import HSSMatrix
 from .matrix.tree import deepest
 
 SLOPE = 0.9  # chosen by benchmarks/neural_hss_init.py for all tasks
+
+
+def way_now(way: str) -> str:
+    return COUNTED if counting() else way
 
 
 class HSSMap(nn.Module):
@@ -52,8 +60,7 @@ class HSSMap(nn.Module):
 
     def forward(self, z: Tensor, slope: Tensor | None = None) -> Tensor:
         """The map, and LeakyReLU with this slope after it if one is given."""
-        points, sizes = [weight.shape[0] for weight in self.axes], self.sizes(z)
-        way = COUNTED if counting() else self.way
+        points, sizes, way = [weight.shape[0] for weight in self.axes], self.sizes(z), way_now(self.way)
         if pick_triton(way, sizes, z.device, z.dtype):
             return through_triton(z, [weight.factors() for weight in self.axes], points, slope)
         levels = cuts(way, sizes, z.device)
@@ -81,3 +88,40 @@ class HSSLayer(nn.Module):
 
     def forward(self, z: Tensor) -> Tensor:
         return self.linear(z, self.slope)
+
+
+class HSSChain(nn.Module):
+    """Square HSS maps of one kind on a line, one after the other; the parameters of all lie in the same tensors.
+
+    ``active`` says which of them are followed by LeakyReLU with a learnable slope. ``(batch, points)`` in and out.
+    """
+
+    def __init__(self, points: int, levels: int, rank: int, active: Sequence[bool], way: str = "auto") -> None:
+        super().__init__()
+        check_way(way)
+        self.way, self.active = way, tuple(active)
+        levels = min(levels, deepest(points))
+        self.matrices = HSSMatrix.stack([HSSMatrix(points, points, levels, rank) for _ in active])
+        self.slopes = nn.Parameter(torch.full((sum(active),), SLOPE))
+
+    def forward(self, z: Tensor) -> Tensor:
+        weight, way, maps = self.matrices, way_now(self.way), self.matrices.factors()
+        axis = Axis(*weight.shape, weight.levels, weight.rank, 1, len(z), itemsize=z.itemsize, together=weight.terms)
+        if pick_triton(way, [axis], z.device, z.dtype):
+            return self.one_by_one(z, maps, partial(through_triton, points=weight.shape[:1]))
+        maps = expand(maps, *cuts(way, [axis], z.device))
+        if z.device.type == "cpu":
+            return chain(z, maps, self.slopes, self.active)
+        return self.one_by_one(z, maps, forest_map)
+
+    def one_by_one(self, z: Tensor, maps: Factors, apply: Callable[..., Tensor]) -> Tensor:
+        """``apply(z, [matrix], slope=..)`` for each map."""
+        slopes = iter(self.slopes.split(1))
+        for active, *blocks in zip(self.active, *(block.split(1) for block in maps.blocks)):
+            z = apply(z, [Factors.of(blocks)], slope=next(slopes) if active else None)
+        return z
+
+
+def forest_map(z: Tensor, axes: Sequence[Factors], slope: Tensor | None) -> Tensor:
+    y = forest_sum(z, axes, z.shape[1:])
+    return y if slope is None else leaky_relu(y, slope)

@@ -14,6 +14,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import reduce
+from operator import add
 
 import torch
 from torch import Tensor, nn
@@ -63,7 +65,9 @@ class ChannelSum(nn.Module):
         self.maps = nn.ModuleList(nn.ModuleList(make() for _ in range(ins)) for _ in range(outs))
 
     def forward(self, x: Tensor) -> Tensor:
-        return torch.stack([sum(m(x[:, c]) for c, m in enumerate(row)) for row in self.maps], dim=1)
+        fields = x.unbind(1)
+        sums = [reduce(add, (m(z) for m, z in zip(row, fields))) for row in self.maps]
+        return torch.stack(sums, dim=1) if len(sums) > 1 else sums[0].unsqueeze(1)
 
 
 class DenseMap(nn.Module):

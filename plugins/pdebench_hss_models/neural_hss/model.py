@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
-from .layer import HSSLayer
+from .layer import HSSChain, HSSLayer
 from .lift import field_map
 
 if TYPE_CHECKING:
-    from pdebench_hss.contract.task import TaskInfo
+    from pdebench_hss import TaskInfo
 
 
 class NeuralHSS(nn.Module):
@@ -61,9 +61,18 @@ class NeuralHSS(nn.Module):
         inner = (embed,) * task.dim if embed else grid
         fields = task.in_channels - scalars
         tree = {"levels": levels, "rank": rank, "outer_rank": outer_rank, "way": way}
-        self.lift = field_map(lift, (fields, 1), (grid, inner), cp_rank=cp_rank, **tree)
+        on_line = task.dim == 1 and outer_rank == 1
+        # Ends that are HSS maps of the layers' own kind are links of the chain.
+        first = on_line and lift == "hss" and grid == inner and task.in_channels == 1
+        last = on_line and projection == "hss" and grid == inner and task.out_channels == 1
+        self.lift = field_map("none" if first else lift, (fields, 1), (grid, inner), cp_rank=cp_rank, **tree)
         self.scalars = ScalarFields(scalars, inner) if scalars else None
-        self.layers = nn.ModuleList(HSSLayer(inner, **tree) for _ in range(layers))
+        self.layers: nn.Module
+        if on_line:
+            self.layers = HSSChain(inner[0], levels, rank, [False] * first + [True] * layers + [False] * last, way)
+        else:
+            self.layers = nn.Sequential(*(HSSLayer(inner, **tree) for _ in range(layers)))
+        projection = "none" if last else projection
         self.projection = field_map(projection, (1, task.out_channels), (inner, grid), cp_rank=cp_rank, **tree)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -72,10 +81,9 @@ class NeuralHSS(nn.Module):
         else:
             split = x.shape[1] - self.scalars.count
             z = self.lift(x[:, :split]) + self.scalars(x[:, split:])
-        z = z.squeeze(1)  # (batch, *inner)
-        for layer in self.layers:
-            z = layer(z)
-        return self.projection(z.unsqueeze(1))
+        z = self.layers(z.squeeze(1))  # (batch, *inner)
+        y = self.projection(z.unsqueeze(1))
+        return y.contiguous()  # a loss takes several times as long on fields that lie in memory otherwise
 
 
 class ScalarFields(nn.Module):

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from pdebench_hss import hookimpl
-from pdebench_hss.contract.task import Recipe, Scale, TaskSpec
+from pdebench_hss import Recipe, Scale, TaskSpec, hookimpl
 
 HERE = "pdebench_hss_tasks.advection_diffusion"
 

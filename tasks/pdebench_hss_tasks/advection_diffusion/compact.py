@@ -28,7 +28,7 @@ import numpy as np
 from scipy.interpolate import CubicSpline
 from scipy.linalg import solve_banded
 
-from pdebench_hss.contract.task import Scale
+from pdebench_hss import Scale
 
 from ..poisson import box, forcing
 from ..poisson.grid import coarse_shape, restrict, solve_shape

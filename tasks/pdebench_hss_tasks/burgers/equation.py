@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from pdebench_hss.contract.task import Scale
+from pdebench_hss import Scale
 
 from ..heat.sine import amplitudes, values
 from .solver import march

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
-from pdebench_hss import hookimpl
-from pdebench_hss.contract.citations import NEURAL_HSS
-from pdebench_hss.contract.task import Recipe, Scale, TaskSpec
+from pdebench_hss_studies.citation import NEURAL_HSS
+
+from pdebench_hss import Recipe, Scale, TaskSpec, hookimpl
 
 HERE = "pdebench_hss_tasks.gray_scott"
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from pdebench_hss.contract.task import Scale
+from pdebench_hss import Scale
 
 from .etdrk4 import solve
 from .spectrum import resample

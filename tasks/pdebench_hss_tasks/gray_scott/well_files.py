@@ -13,7 +13,7 @@ from pathlib import Path
 import h5py
 import numpy as np
 
-from pdebench_hss.contract.task import Scale
+from pdebench_hss import Scale
 
 from .samples import PATTERNS
 

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from pdebench_hss.contract.task import Scale
+from pdebench_hss import Scale
 
 from .sine import amplitudes, second_difference, values
 

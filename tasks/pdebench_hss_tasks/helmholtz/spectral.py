@@ -21,7 +21,7 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.fft import fft2, fftfreq, ifft2
 
-from pdebench_hss.contract.task import Scale
+from pdebench_hss import Scale
 
 from ..poisson import box, forcing
 from ..poisson.grid import coarse_shape, restrict, solve_shape

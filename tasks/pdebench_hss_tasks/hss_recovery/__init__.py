@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from pdebench_hss import hookimpl
-from pdebench_hss.contract.citations import NEURAL_HSS
-from pdebench_hss.contract.task import Recipe, Scale, TaskSpec
+from pdebench_hss_studies.citation import NEURAL_HSS
+
+from pdebench_hss import Recipe, Scale, TaskSpec, hookimpl
 
 HERE = "pdebench_hss_tasks.hss_recovery"
 
@@ -23,7 +23,7 @@ HSS_RECOVERY = TaskSpec(
     linear=True,
     normalization="none",
     params={"rank": 2, "levels": 3, "operator": 0},
-    generate=f"{HERE}.operator:generate",
+    generate=f"{HERE}.random_operator:generate",
     scales={
         "smoke": Scale(grid=(32,), train=48, test=16, recipe=SMOKE),
         "small": Scale(grid=(128,), train=256, test=100, recipe=SMALL),

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from pdebench_hss.contract.task import Scale
+from pdebench_hss import Scale
 
 from .matfile import Field, fields
 

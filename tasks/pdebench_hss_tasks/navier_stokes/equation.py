@@ -16,7 +16,7 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.fft import irfft2, rfft2
 
-from pdebench_hss.contract.task import Scale
+from pdebench_hss import Scale
 
 from .solver import backward, forward
 from .spectral import resample, squared

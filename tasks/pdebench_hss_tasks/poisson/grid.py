@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from pdebench_hss.contract.task import Scale
+from pdebench_hss import Scale
 
 
 def points(grid: Sequence[int]) -> np.ndarray:

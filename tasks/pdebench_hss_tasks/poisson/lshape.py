@@ -18,7 +18,7 @@ import numpy as np
 import scipy.sparse as sparse
 from scipy.sparse.linalg import SuperLU, splu
 
-from pdebench_hss.contract.task import Scale
+from pdebench_hss import Scale
 
 from . import box, forcing
 from .grid import coarse_shape, interpolate, restrict, solve_shape

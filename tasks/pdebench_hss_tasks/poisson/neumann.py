@@ -19,7 +19,7 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.fft import dct
 
-from pdebench_hss.contract.task import Scale
+from pdebench_hss import Scale
 
 from . import box, forcing
 from .grid import coarse_shape, restrict, solve_shape

@@ -13,8 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from pdebench_hss import TaskInfo
-from pdebench_hss.contract.optimizer import Optimizer
+from pdebench_hss import Optimizer, TaskInfo
 
 from .muon import Muon
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from pdebench_hss import hookimpl
 
 if TYPE_CHECKING:
-    from pdebench_hss.trials.record import Record
+    from pdebench_hss import Record
 
 VARIABLE = "PDEBENCH_HSS_TENSORBOARD"
 

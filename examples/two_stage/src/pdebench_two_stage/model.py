@@ -19,8 +19,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from pdebench_hss import Allowance, TaskInfo
-from pdebench_hss.training.windows import TrainSet
+from pdebench_hss import Allowance, TaskInfo, TrainSet
 
 CONVOLUTION = {1: nn.Conv1d, 2: nn.Conv2d, 3: nn.Conv3d}
 

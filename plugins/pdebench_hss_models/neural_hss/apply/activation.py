@@ -27,5 +27,10 @@ class _LeakyReLU(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor, Tensor]:
         x, slope = ctx.saved_tensors
-        gx = torch.ops.aten.leaky_relu_backward(g, x, slope.item(), False)
-        return gx, (g * x.clamp(max=0)).sum().view_as(slope)
+        return leaky_relu_gradients(g, x, slope.item())
+
+
+def leaky_relu_gradients(g: Tensor, x: Tensor, slope: float) -> tuple[Tensor, Tensor]:
+    """Of x and of the slope, ``(1,)``, from that of LeakyReLU(x)."""
+    gx = torch.ops.aten.leaky_relu_backward(g, x, slope, False)
+    return gx, x.clamp(max=0).mul_(g).sum().view(1)

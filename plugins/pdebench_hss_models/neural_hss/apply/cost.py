@@ -57,6 +57,7 @@ class Axis:
     rows: int  # vectors that every matrix is multiplied with
     alone: bool = True  # the only axis: nothing has to be turned between two of them
     itemsize: int = 4
+    together: int = 1  # maps of this kind whose roots are built in the same products
 
 
 @dataclass(frozen=True)
@@ -87,15 +88,16 @@ def tree_products(a: Axis, cut: int) -> Products:
 
 
 def root_products(a: Axis, cut: int) -> Products:
-    """Of building the dense roots of all terms, and of its derivative."""
+    """Of building the dense roots of all terms and maps, and of its derivative."""
+    stack = a.terms * a.together
     for level in range(cut, a.levels):
         nodes, size = 2 ** (a.levels - level), 2 * a.rank
         out, inn = (leaf_size(a.out, a.levels), leaf_size(a.inn, a.levels)) if level == 0 else (size, size)
         first, second = (out, inn) if (a.levels - level) % 2 else (inn, out)  # every other level holds the transpose
         for i, width in ((first, nodes * a.rank), (second, nodes * first)):
-            yield a.terms * nodes, i, a.rank, width
-            yield a.terms * nodes, i, width, a.rank
-            yield a.terms * nodes, a.rank, i, width
+            yield stack * nodes, i, a.rank, width
+            yield stack * nodes, i, width, a.rank
+            yield stack * nodes, a.rank, i, width
 
 
 @lru_cache(maxsize=4096)
@@ -107,18 +109,20 @@ def price(a: Axis, cut: int, machine: Machine) -> Price:
         products = [(terms * b, i, k, j) for b, i, k, j in tree_products(a, cut)]
     else:
         products = [p for _ in range(terms) for p in tree_products(a, cut)]
-    products += root_products(a, cut)
+    roots = list(root_products(a, cut))
     copied = 0
     if cut < a.levels:  # diagonal blocks are added, their gradients taken out
         copied += 4 * a.terms * root_entries(a, cut)
     if cut and not a.alone:  # fields and gradients are turned
         copied += 4 * a.terms * a.rows * max(a.out, a.inn)
-    starts = len(products) + (a.levels - cut) * 6 + (cut < a.levels) * 8  # views and sums cost a little too
-    seconds = machine.start * starts + 4 * copied / machine.near
-    seconds += sum(product_seconds(machine, *p) for p in products)
-    flops = float(sum(2 * b * i * k * j for b, i, k, j in products))
-    moved = copied + sum(b * (i * k + k * j + i * j) for b, i, k, j in products)
-    return Price(cut, flops, float(a.itemsize * moved), len(products), seconds * a.itemsize / 4)
+    starts = len(roots) + (a.levels - cut) * 6 + (cut < a.levels) * 8  # views and sums cost a little too
+    seconds = machine.start * (len(products) + starts / a.together) + 4 * copied / machine.near
+    flops, moved = 0.0, float(copied)
+    for share, done in ((1, products), (a.together, roots)):
+        seconds += sum(product_seconds(machine, *p) for p in done) / share
+        flops += sum(2 * b * i * k * j for b, i, k, j in done) / share
+        moved += sum(b * (i * k + k * j + i * j) for b, i, k, j in done) / share
+    return Price(cut, flops, a.itemsize * moved, len(products) + len(roots), seconds * a.itemsize / 4)
 
 
 def product_seconds(machine: Machine, b: int, i: int, k: int, j: int) -> float:

@@ -38,7 +38,7 @@ class Measured:
 
 
 def constants_file() -> Path:
-    from pdebench_hss.data.cache import cache_dir
+    from pdebench_hss import cache_dir
 
     return cache_dir() / "neural_hss_gpus.json"
 
@@ -89,7 +89,7 @@ def _machine(content: dict[str, Any]) -> Machine:
 
 def write(gpu: str, found: Measured) -> Path:
     """Keep the constants beside those of other GPUs."""
-    from pdebench_hss.base.files import replacing
+    from pdebench_hss import replacing
 
     path = constants_file()
     try:

@@ -34,8 +34,7 @@ from ..matrix.parameters import HSSMatrix
 from .refine import join_rows, pseudo_solve, refine
 
 if TYPE_CHECKING:
-    from pdebench_hss.contract.task import TaskInfo
-    from pdebench_hss.training.windows import TrainSet
+    from pdebench_hss import TaskInfo, TrainSet
 
 CUTOFFS = (1e-12, 1e-9, 1e-6)
 

@@ -70,7 +70,7 @@ class _Root(torch.autograd.Function):
 
 def _by_node(a: Tensor, nodes: int) -> Tensor:
     """``(terms, nodes s, columns) -> (terms nodes, s, columns)``; a transposed single matrix stays a view."""
-    return a.unflatten(-2, (nodes, -1)).flatten(0, 1)
+    return a.reshape(a.shape[0] * nodes, -1, a.shape[-1])
 
 
 def _block_rows(blocks: Tensor, a: Tensor) -> Tensor:
@@ -89,4 +89,6 @@ def _pull_back(blocks: Tensor, a: Tensor, g: Tensor) -> tuple[Tensor, Tensor]:
 
 def _diagonal(a: Tensor, nodes: int) -> Tensor:
     """The diagonal blocks as a view: ``(terms, nodes, rows, columns)``."""
-    return a.unflatten(-1, (nodes, -1)).unflatten(-3, (nodes, -1)).diagonal(dim1=-4, dim2=-2).movedim(-1, -3)
+    terms, rows, columns = a.shape
+    blocks = a.view(terms, nodes, rows // nodes, nodes, columns // nodes)
+    return blocks.diagonal(dim1=1, dim2=3).permute(0, 3, 1, 2)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
@@ -57,6 +58,17 @@ class HSSMatrix(nn.Module):
     def factors(self) -> Factors:
         # The dictionaries behind the lists: iterating over a ParameterList takes longer than a small product.
         return Factors(*(tuple(blocks._parameters.values()) for blocks in (self.D, self.U, self.V)))
+
+    @classmethod
+    def stack(cls, matrices: Sequence[HSSMatrix]) -> HSSMatrix:
+        """Matrices of one shape, depth and rank as the terms of one, with the values that they have."""
+        one = matrices[0]
+        with torch.random.fork_rng(devices=[]):  # its own first values are not used, so they cost no random numbers
+            stacked = cls(*one.shape, one.levels, one.rank, terms=sum(matrix.terms for matrix in matrices))
+        with torch.no_grad():
+            for block, *parts in zip(stacked.factors().blocks, *(matrix.factors().blocks for matrix in matrices)):
+                torch.cat(parts, out=block)
+        return stacked
 
     def cut(self, level: int) -> Factors:
         """The matrices as trees of ``level`` levels; without padding if that is 0."""

@@ -16,8 +16,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from pdebench_hss.base.hashing import seed_from
-from pdebench_hss.contract.task import Scale
+from pdebench_hss import Scale, seed_from
 
 
 def generate(seeds: Sequence[int], size: Scale, rank: int, levels: int, operator: int) -> tuple[np.ndarray, np.ndarray]:

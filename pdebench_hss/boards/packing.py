@@ -1,0 +1,192 @@
+"""Pack a finished board: the files of its records, two per trial, become three.
+
+Nothing that a table is made of changes: records, errors by test sample and learning curves stay what they are, to the
+last bit. Of the pictures one trial per row of the leaderboard keeps its own, the first seed that ended well, and these
+in a small form (`trials.small_pictures`); the others are dropped.
+
+    records of both forms -> new pack -> read back and compared -> in place of the old one -> live files are removed
+
+So a kill at any moment loses nothing. Live files whose record can't be believed are named and stay.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import warnings
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..base.errors import StoreError, UsageError
+from ..base.files import BadFile, check_writable, remove_stale_temporaries
+from ..trials.live_records import LiveRecords
+from ..trials.pack_writer import PackWriter, install
+from ..trials.packed_records import INDEX, PICTURES, SAMPLES, PackedRecords
+from ..trials.small_pictures import PICTURE, SmallPictures, shrink
+from ..trials.status import Status
+from ..trials.store import Store, read_from
+from ..trials.validation import Newer, RecordWarning
+
+Files = LiveRecords | PackedRecords
+
+
+@dataclass(frozen=True)
+class Packed:
+    """What packing did: records and pictures in the pack, files and bytes in ``records/`` before and after."""
+
+    records: int
+    pictures: int
+    before: tuple[int, int]
+    after: tuple[int, int]
+
+
+@dataclass(frozen=True)
+class _Source:
+    """Where a record is packed from, and what decides whether it keeps its pictures."""
+
+    files: Files
+    row: Any
+    seed: int
+    has_pictures: bool
+
+
+def pack(store: Store, pictures: bool = True) -> Packed:
+    """Pack a board; a packed one with newer live records is packed again with them. The same records give the same
+    bytes."""
+    if isinstance(store.packed.damage, Newer):
+        raise StoreError(f"{store.path}: {store.packed.damage}; pack it with that version")
+    if not store.path.is_dir() or not store.keys():
+        raise UsageError(f"{store.path} holds no records; make some with: pdebench-hss run --out {store.path} ...")
+    check_writable(store.records_dir, "Nothing was packed.")
+    with store.lock():
+        before = _size(store)
+        remove_stale_temporaries(store.records_dir)
+        store.finish_writes()
+        keys = store.keys()
+        sources = {key: source for key in keys if (source := _source(store, key))}
+        if not sources:
+            raise StoreError(f"no record in {store.path} can be read by this version; it is left as it is")
+        shown = _shown(sources) if pictures else set()
+        if _is_news(store, sources, pictures):
+            _keep_damaged(store, sources)
+            _write(store, sources, shown)
+        store.live.remove_arrays_without_record()
+        store.plan_file.tidy()
+        return Packed(len(sources), len(shown), before, _size(store))
+
+
+def _source(store: Store, key: str) -> _Source | None:
+    """The form that the record of a key is packed from; None if it can't be believed in either."""
+    for files in (store.live, store.packed):
+        try:
+            record, arrays = read_from(files, key, ())
+            if not arrays and files.has_arrays(key):
+                raise BadFile("its arrays can't be used")
+        except FileNotFoundError:
+            continue
+        except BadFile as error:
+            if isinstance(error, Newer) and files is store.packed:
+                raise StoreError(f"record {key} in {store.path} is {error}; pack it with that version") from None
+            stays = "it stays where it is" if files is store.live else "it is left out"
+            message = f"record {key} in {store.path} can't be packed ({error}); {stays}"
+            warnings.warn(message, RecordWarning, stacklevel=2)
+        else:
+            has_pictures = record.status is Status.OK and "picture_index" in arrays
+            return _Source(files, replace(record.trial, seed=0).place, record.trial.seed, has_pictures)
+    return None
+
+
+def _shown(sources: Mapping[str, _Source]) -> set[str]:
+    """The trials that keep their pictures: of each row the first seed that ended well and has some."""
+    first: dict[Any, tuple[int, str]] = {}
+    for key, source in sources.items():
+        if source.has_pictures:
+            first[source.row] = min(first.get(source.row, (2**63, "")), (source.seed, key))
+    return {key for _, key in first.values()}
+
+
+def _is_news(store: Store, sources: Mapping[str, _Source], pictures: bool) -> bool:
+    """Whether a new pack would hold anything else than the old one: if not it stays, whatever compressed it."""
+    _, old_pictures = store.packed.hashes() or ("", "")
+    drops_pictures = bool(old_pictures) and not pictures
+    is_whole = not store.packed.damage and set(sources) == store.packed.keys()
+    return drops_pictures or not is_whole or any(source.files is store.live for source in sources.values())
+
+
+def _keep_damaged(store: Store, sources: Mapping[str, _Source]) -> None:
+    """Files of a pack of which not all can be taken over are kept as they are, in ``records/set_aside``."""
+    if not store.packed.damage and store.packed.keys() <= set(sources):
+        return
+    folder = store.records_dir / "set_aside"
+    for name in (INDEX, SAMPLES, PICTURES):
+        path = store.records_dir / name
+        if path.is_file() and not path.is_symlink():
+            folder.mkdir(exist_ok=True)
+            shutil.copyfile(path, _free(folder / name))
+    message = f"the pack in {store.path} is damaged; its files as they were are kept in records/set_aside"
+    warnings.warn(message, RecordWarning, stacklevel=2)
+
+
+def _free(path: Path) -> Path:
+    number, free = 1, path
+    while free.exists():
+        number += 1
+        free = path.with_name(f"{number}.{path.name}")
+    return free
+
+
+def _write(store: Store, sources: Mapping[str, _Source], shown: Collection[str]) -> None:
+    """Write the pack, read it back, put it in place, and only then remove live files that are in it."""
+    writer = PackWriter(store.records_dir)
+    written = {}
+    for key, source in sources.items():
+        content, arrays = source.files.content(key), read_from(source.files, key, ())[1]
+        writer.add(key, content, _without_pictures(arrays), _pictures(source.files, key, arrays, key in shown))
+        written[key] = _fingerprint(content, arrays)
+    try:
+        fresh = writer.write()
+    except OSError as error:
+        raise StoreError(f"can't write the pack of {store.path}: {error.strerror or error}; nothing changed") from None
+    for key, expected in written.items():
+        try:
+            content, arrays = fresh.content(key), read_from(fresh, key, ())[1]
+            same = _fingerprint(content, arrays) == expected and ("picture_index" in arrays) == (key in shown)
+        except (BadFile, FileNotFoundError):
+            same = False
+        if not same:
+            raise StoreError(f"the new pack of {store.path} does not give back record {key}; nothing was changed")
+    install(store.records_dir)
+    for key, source in sources.items():
+        if source.files is store.live:
+            store.live.remove(key)
+
+
+def _pictures(files: Files, key: str, arrays: Mapping[str, np.ndarray], wanted: bool) -> SmallPictures | None:
+    """Those of a pack are taken as they are, so that packing again does not round them again."""
+    if not wanted:
+        return None
+    return files.pictures(key) if isinstance(files, PackedRecords) else shrink(arrays)
+
+
+def _without_pictures(arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    return {name: array for name, array in arrays.items() if name not in PICTURE}
+
+
+def _fingerprint(content: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> str:
+    """Of everything about a record that a pack must give back to the last bit."""
+    found = hashlib.sha256(json.dumps(content).encode())
+    for name, array in sorted(_without_pictures(arrays).items()):
+        found.update(f"{name} {array.dtype.name} {array.shape}".encode())
+        found.update(np.ascontiguousarray(array, array.dtype.newbyteorder("<")).tobytes())
+    return found.hexdigest()
+
+
+def _size(store: Store) -> tuple[int, int]:
+    """Files of records, and their bytes."""
+    sizes = [path.stat().st_size for path in store.records_dir.iterdir() if path.is_file()]
+    return len(sizes), sum(sizes)

@@ -1,0 +1,38 @@
+"""``pack``: a finished board in a handful of files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def pack(
+    directory: Annotated[Path, typer.Argument(metavar="DIR", help="A directory that `run` wrote.")],
+    pictures: Annotated[
+        bool, typer.Option("--pictures/--no-pictures", help="Keep small pictures of one trial per row, or none.")
+    ] = True,
+) -> None:
+    """Pack a finished board: the record files, two per trial, become three. Every command reads it as before.
+
+    Records, errors by test sample and learning curves stay as they are, to the last bit, and so do all tables. Pictures
+    are made small (32 points a side, 127 colours) and kept for the first seed of each row; the others are dropped.
+    `run` on a packed board writes new records beside the pack, where they count; pack it again to take them in.
+
+    \b
+    Examples:
+    pdebench-hss pack leaderboards/latest
+    pdebench-hss pack leaderboards/latest --no-pictures
+    """
+    from ..base.files import human_bytes
+    from ..boards.packing import pack as pack_board
+    from ..trials.store import Store
+
+    done = pack_board(Store(directory), pictures)
+    (files, size), (files_before, size_before) = done.after, done.before
+    saved = f"was {files_before} files, {human_bytes(size_before)}" if done.after != done.before else "as before"
+    print(
+        f"packed {directory}: {done.records} records in {files} files, {human_bytes(size)} ({saved}); "
+        f"pictures of {done.pictures} trials kept"
+    )

@@ -1,0 +1,29 @@
+"""What a run tells as it goes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ..data.cache import Dataset
+    from ..data.hdf5 import Header
+    from ..training.progress import Progress
+    from ..trials.record import Record
+    from ..trials.trial import Trial
+    from .config import RunConfig
+    from .plan import Plan
+
+
+class Reporter:
+    """The default keeps silent; the command line draws."""
+
+    def warn(self, message: str) -> None: ...
+    def note(self, message: str) -> None: ...
+    def plan(self, config: RunConfig, plan: Plan) -> None: ...
+    def source_progress(self, source: Path, done: int, total: int) -> None: ...
+    def data_progress(self, dataset: Dataset, done: int, total: int) -> None: ...
+    def data_ready(self, dataset: Dataset, header: Header, seconds: float) -> None: ...
+    def trial_started(self, trial: Trial) -> None: ...
+    def trial_progress(self, trial: Trial, progress: Progress) -> None: ...
+    def trial_finished(self, trial: Trial, record: Record) -> None: ...

@@ -1,0 +1,106 @@
+"""Records as a run writes them: two files per trial, each written whole.
+
+<key>.json    the record
+<key>.npz     beside it: per-sample test errors, the learning curve, three pictures
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Collection
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..base.files import BadFile, file_state, read_plain, set_aside, write_text
+from . import validation
+from .array_files import LARGEST, read_arrays, write_arrays
+from .validation import KEY, Invalid
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from .record import Record
+
+SUFFIXES = (".json", ".npz")
+PENDING = ".new.npz"  # arrays whose record may not be written yet
+
+
+class LiveRecords:
+    """The files of records in one folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def keys(self) -> set[str]:
+        """The names of all files that claim to be records."""
+        return {path.stem for path in self.folder.glob("*.json")}
+
+    def has(self, key: str) -> bool:
+        return os.path.lexists(self.folder / f"{key}.json")
+
+    def has_arrays(self, key: str) -> bool:
+        return any(os.path.lexists(self.folder / f"{key}{suffix}") for suffix in (".npz", PENDING))
+
+    def state(self, key: str) -> Any:
+        """What changes when the record does."""
+        return [file_state(self.folder / f"{key}{suffix}") for suffix in SUFFIXES]
+
+    def content(self, key: str) -> dict[str, Any]:
+        """The JSON object of a record, not validated yet."""
+        return validation.parse_json(read_plain(self.folder / f"{key}.json", validation.LARGEST_RECORD))
+
+    def arrays(self, key: str, sha256: str | None, names: Collection[str]) -> dict[str, np.ndarray]:
+        """The named arrays of a record, all if none is named. ``sha256`` of their file is not known (None) of records
+        of schema 1."""
+        found = False
+        for name in (f"{key}.npz", f"{key}{PENDING}"):
+            try:
+                content = read_plain(self.folder / name, LARGEST)
+            except FileNotFoundError:
+                continue
+            if sha256 is None or hashlib.sha256(content).hexdigest() == sha256:
+                return read_arrays(content, names)
+            found = True
+        raise Invalid(f"its arrays are {'not those that were written (sha256 differs)' if found else 'missing'}")
+
+    # --- writing -----------------------------------------------------------------------------------------------------
+
+    def write(self, record: Record) -> None:
+        """Three steps, so that a kill between any two leaves the record before or this one, whole: the arrays under a
+        name of their own, the JSON file that holds their hash and so decides which arrays count, their final name."""
+        arrays, pending = self.folder / f"{record.key}.npz", self.folder / f"{record.key}{PENDING}"
+        sha256 = write_arrays(pending, record.samples) if record.samples else ""
+        write_text(self.folder / f"{record.key}.json", record.to_json(sha256))
+        if record.samples:
+            os.replace(pending, arrays)
+        else:
+            arrays.unlink(missing_ok=True)  # those of an earlier record under this key
+
+    def finish_writes(self) -> None:
+        """The last step of a writer that was killed before it, or the removal of arrays that never got their record."""
+        for pending in self.folder.glob(f"*{PENDING}"):
+            key = pending.name.removesuffix(PENDING)
+            try:
+                counts = hashlib.sha256(read_plain(pending, LARGEST)).hexdigest() == self.content(key).get("arrays")
+            except (FileNotFoundError, BadFile):
+                counts = False
+            if counts:
+                os.replace(pending, self.folder / f"{key}.npz")
+            else:
+                pending.unlink(missing_ok=True)
+
+    def remove(self, key: str) -> None:
+        """The JSON file first: what a kill leaves is arrays without a record, which nobody reads."""
+        for suffix in SUFFIXES:
+            (self.folder / f"{key}{suffix}").unlink(missing_ok=True)
+
+    def remove_arrays_without_record(self) -> None:
+        for path in self.folder.glob("*.npz"):
+            if KEY.fullmatch(path.stem) and not self.has(path.stem):
+                path.unlink()
+
+    def set_aside(self, key: str, folder: Path) -> list[Path]:
+        """Move the files of a record that is none into a folder; returns where they are now."""
+        moved = [set_aside(self.folder / f"{key}{suffix}", folder) for suffix in SUFFIXES]
+        return [path for path in moved if path]
