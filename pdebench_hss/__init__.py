@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from .base.version import __version__
 from .contract.hookspecs import hookimpl
 from .contract.model import ModelSpec
+from .contract.search import Integer, OneOf, Real, around
 from .contract.task import Recipe, Scale, TaskInfo, TaskSpec
 
 if TYPE_CHECKING:
@@ -46,9 +47,12 @@ __all__ = [
     "BenchResult",
     "Budget",
     "Executor",
+    "Integer",
     "ModelSpec",
+    "OneOf",
     "Optimizer",
     "Printed",
+    "Real",
     "Recipe",
     "Record",
     "ReferenceRow",
@@ -67,6 +71,7 @@ __all__ = [
     "TrialProgress",
     "TrialStarted",
     "__version__",
+    "around",
     "bench_models",
     "cache_dir",
     "compare",

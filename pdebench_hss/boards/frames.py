@@ -45,7 +45,8 @@ RESULTS_COLUMNS = [
     *("device", "training_free", "fit_flops", "data_seconds"),
 ]
 # Only where a row has something to say there, so that tables of boards that don't use them stay as they are.
-OPTIONAL = ("training", "val_err")
+OPTIONAL = ("training", "val_err", "tuned_tries", "tuned_seconds", "tuned_options")
+ALIKE = 3.0  # between the smallest and the largest model of a table that compares methods and not sizes
 ROUNDING = 1e-12  # of the field's size: what is left of a difference after some 10^4 roundings in double precision
 GROUP = ["task", "scale", "budget", "n_train", "params_target", "data_id", "device"]
 
@@ -89,6 +90,9 @@ def _row(record: Record) -> dict[str, Any]:
         "data_seconds": _data_seconds(record),
         "training": _training(trial),
         "val_err": record.metrics.get("val_err"),
+        "tuned_tries": trial.tuned.get("tries"),
+        "tuned_seconds": trial.tuned.get("seconds"),
+        "tuned_options": _options(trial.tuned.get("options", {})) if trial.tuned else "",
     }
 
 
@@ -97,6 +101,11 @@ def _training(trial: Trial) -> str:
     if trial.unroll > 1:
         own.append(f"unrolled over {trial.unroll} steps{', detached' if trial.detach else ''}")
     return ", ".join(own)
+
+
+def _options(options: Mapping[str, Any]) -> str:
+    words = (f"{name}={value:g}" if isinstance(value, float) else f"{name}={value}" for name, value in options.items())
+    return " ".join(words) or "its defaults"
 
 
 def solver_levels(records: Iterable[Record]) -> pd.DataFrame:
@@ -169,6 +178,7 @@ def _summary(names: dict[str, Any], trials: pd.DataFrame, samples: Mapping[str, 
         "training_free": bool(trials["training_free"].any()),
         "training": first.get("training", ""),
         "val_err": shown["val_err"].mean() if "val_err" in shown else np.nan,
+        **{name: first.get(name) for name in ("tuned_tries", "tuned_seconds", "tuned_options")},
         "field_size": (good["test_err"] / good["relative_l2"].where(good["relative_l2"] > 0)).median(),
     }
 
@@ -236,7 +246,22 @@ def to_markdown(board: pd.DataFrame) -> str:
         parts.append(f"## {markdown(title(first))} (`{code(first['task'])}`)\n\n{markdown(group_line(first))}\n")
         rows = [[markdown(cell) for cell in display_row(row)] for _, row in group.iterrows()]
         parts.append(tabulate(rows, headers=DISPLAY_HEADERS, tablefmt="github", disable_numparse=True) + "\n")
+        if note := size_note(group):
+            parts.append(f"{markdown(note)}\n")
     return "\n".join(parts)
+
+
+def size_note(group: pd.DataFrame) -> str:
+    """A footnote where trained models of one table differ in size by more than `ALIKE`; empty where they don't."""
+    trained = group[~group["training_free"].astype(bool) & (group["params_real"] > 0)]
+    sizes = trained.set_index("model")["params_real"].astype(float).sort_values(kind="stable")
+    if sizes.empty or sizes.iloc[-1] <= ALIKE * sizes.iloc[0]:
+        return ""
+    typical = sizes.median()
+    far = sizes[(sizes * ALIKE < typical) | (sizes > ALIKE * typical)]
+    named = far if len(far) else sizes.iloc[[0, -1]]
+    listed = ", ".join(f"{model} {human_count(count)}" for model, count in named.items())
+    return f"Sizes differ by more than a factor of three: {listed}, median {human_count(typical)} parameters."
 
 
 DISPLAY_HEADERS = ["#", "model", "error", "params", "fit", "predict", "skill", ""]
@@ -279,7 +304,7 @@ def display_row(row: pd.Series) -> list[str]:
         f"{row['fit_seconds']:.1f} s" if pd.notna(row["fit_seconds"]) else "–",
         f"{row['predict_ms']:.2g} ms" if pd.notna(row["predict_ms"]) else "–",
         format_skill(row["skill"]),
-        own_training(row) if row["status"] == Status.OK else _status_text(row),
+        "; ".join(filter(None, (own_training(row), tuning(row)))) if row["status"] == Status.OK else _status_text(row),
     ]
 
 
@@ -287,6 +312,13 @@ def own_training(row: pd.Series) -> str:
     """What a model does its own way where the core would do it for all: own loss, own optimiser, trains itself."""
     own = row.get("training", "")
     return own if isinstance(own, str) else ""
+
+
+def tuning(row: pd.Series) -> str:
+    """How many tries a model's options were chosen in, what they cost, and what was chosen; empty if by nobody."""
+    if pd.isna(row.get("tuned_tries")):
+        return ""
+    return f"{row['tuned_tries']:.0f} tries, {row['tuned_seconds']:.0f} s: {row['tuned_options']}"
 
 
 def _status_text(row: pd.Series) -> str:

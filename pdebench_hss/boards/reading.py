@@ -32,7 +32,7 @@ NEEDED = {
     "leaderboard": [*COMMON, "test_err_mean", "test_err_std", "n_seeds"],
 }
 TEXT = {"key", "task", "equation", "model", "scale", "budget", "metric", "status", "reason", "data_hash", "hardware"}
-TEXT |= {"data_id", "device", "training"}
+TEXT |= {"data_id", "device", "training", "tuned_options"}
 WHOLE = ("seed", "n_train", "n_seeds")
 NUMBERS = {*RESULTS_COLUMNS, *LEADERBOARD_COLUMNS, *OPTIONAL} - TEXT - {"training_free"}
 

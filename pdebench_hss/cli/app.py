@@ -24,6 +24,7 @@ from . import (
     run,
     show,
     study,
+    tune,
 )
 
 app = typer.Typer(
@@ -55,6 +56,7 @@ def root(
 
 
 app.command("run")(run.run)
+app.command("tune")(tune.tune)
 app.command("study")(study.study)
 app.add_typer(listing.app, name="list")
 app.command("show")(show.show)

@@ -18,7 +18,7 @@ from rich.table import Table
 from ..base.devices import label
 from ..base.files import human_bytes
 from ..base.plain_text import visible
-from ..boards.frames import DISPLAY_HEADERS, GROUP, display_row, format_error, group_line, title
+from ..boards.frames import DISPLAY_HEADERS, GROUP, display_row, format_error, group_line, size_note, title
 from ..contract.reference_table import ReferenceTable, printed_range
 from ..data.cache import Dataset
 from ..data.hdf5 import Header
@@ -155,7 +155,8 @@ def name(trial: Trial) -> str:
 def finished_line(trial: Trial, record: Record) -> str:
     line = visible(f"{trial.task_label:<22} {trial.model_label:<24} seed {trial.seed}  ")
     if record.status == Status.OK:
-        return line + f"{format_error(record.metrics['test_err']):>9}  {record.seconds.get('total') or 0.0:6.1f} s"
+        error = format_error(record.metrics[f"{trial.judge}_err"])
+        return line + f"{error:>9}  {record.seconds.get('total') or 0.0:6.1f} s"
     return line + visible(f"{record.status}: {record.reason}")
 
 
@@ -254,6 +255,8 @@ def print_board(board: pd.DataFrame) -> None:
             line = f"–  {row['model']:<{width}}  {display_row(row)[-1]}"
             console.print(visible(line), markup=False, highlight=False)
         console.print(visible(group_line(first)), style="dim", markup=False)
+        if note := size_note(group):
+            console.print(visible(f"{note} See docs/models.md, or --match-params."), style="dim", markup=False)
 
 
 def _printed_note(plan: Plan, references: Sequence[ReferenceTable]) -> str:

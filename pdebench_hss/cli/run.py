@@ -42,6 +42,9 @@ def run(
         str | None,
         typer.Option(help="Hold out 10% (or a number) of the training samples and record the error on them."),
     ] = None,
+    tuned: Annotated[
+        str | None, typer.Option(help="A file that tune wrote: its options for every model; name[key=value] wins.")
+    ] = None,
     executor: ExecutorOption = None,
     jobs: JobsOption = None,
     timeout: TimeoutOption = None,
@@ -81,6 +84,7 @@ def run(
         "match_params": match_params,
         "train_size": train_size,
         "val": val,
+        "tuned": tuned,
         "executor": executor,
         "jobs": jobs,
         "timeout": timeout,

@@ -12,8 +12,9 @@ from ..base.errors import UsageError, did_you_mean
 from ..contract.citations import in_words
 from ..contract.model import ModelSpec
 from ..contract.registry import Registered, Registry
+from ..contract.search import Space
 from ..contract.study import Study
-from ..contract.task import TaskInfo, TaskSpec
+from ..contract.task import SCALES, TaskInfo, TaskSpec
 from ..contract.traits import kind_of, outline
 from .output import Format, FormatOption, PluginOption, StrictOption, installed, print_rows
 
@@ -102,6 +103,8 @@ def _model_facts(found: Registered[ModelSpec], registry: Registry) -> Facts:
         reason = spec.unsupported(info)
         said = ("can't do", reason) if reason else (f"at {info.scale}", _spell(spec.hparams_for(info)))
         settings.setdefault(said, []).append(info.name)
+        if not reason and not spec.training_free:
+            settings.setdefault((f"tuned at {info.scale}", _spell_space(spec.search_for(info))), []).append(info.name)
     every = len(registry.tasks)
     for (what, value), tasks in sorted(settings.items(), key=lambda item: _order(item[0][0])):
         names = sorted(set(tasks))
@@ -184,7 +187,12 @@ def _count_facts(name: str, registry: Registry) -> Facts:
 
 
 def _order(what: str) -> int:
-    return ["at smoke", "at small", "at paper", "can't do"].index(what)
+    known = [f"{kind}at {scale}" for kind in ("", "tuned ") for scale in SCALES]
+    return known.index(what) if what in known else len(known)
+
+
+def _spell_space(space: Space) -> str:
+    return ", ".join(f"{name} {found}" for name, found in space.items())
 
 
 def _spell(options: Any) -> str:

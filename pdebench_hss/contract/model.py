@@ -23,6 +23,7 @@ from typing import Any
 
 from ..base.references import call_target, check_reference
 from . import traits
+from .search import Range, Space, check_space
 from .task import NAME, TaskInfo
 
 RATES = ("lr", "lr_min", "weight_decay")
@@ -49,6 +50,8 @@ class ModelSpec:
     citation        BibTeX entries; ``pdebench-hss cite`` prints them to those who used the model.
     resources       what a trial needs on a cluster, ``{"cpus": 4, "gpus": 0.5, "memory": "8G"}``, or
                     ``(task, scale) -> dict``; see `pdebench_hss.contract.resources`.
+    search          what ``pdebench-hss tune`` may choose: options and their ranges, or ``(task, scale) -> dict``; see
+                    `pdebench_hss.contract.search`. The learning rate is always among them.
     """
 
     name: str
@@ -64,6 +67,7 @@ class ModelSpec:
     citation: str = ""
     description: str = ""
     resources: Mapping[str, Any] | Callable[[TaskInfo, str], Mapping[str, Any]] = field(default_factory=dict)
+    search: Space | Callable[[TaskInfo, str], Space] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         who = f"model {self.name!r}"
@@ -74,6 +78,9 @@ class ModelSpec:
         check_reference(self.build, who, "build")
         if isinstance(self.hparams, Mapping) and self.size_knob and self.size_knob not in self.hparams:
             raise ValueError(f"{who}: size_knob {self.size_knob!r} is not among its hparams")
+        if not callable(self.search):
+            known = (*self.hparams, *RECIPE_KEYS) if isinstance(self.hparams, Mapping) else None
+            check_space(self.search, known, who)
 
     def unsupported(self, task: TaskInfo) -> str | None:
         """Why this model can't do the task, or None."""
@@ -91,6 +98,11 @@ class ModelSpec:
 
     def resources_for(self, task: TaskInfo) -> dict[str, Any]:
         return dict(self.resources(task, task.scale) if callable(self.resources) else self.resources)
+
+    def search_for(self, task: TaskInfo) -> dict[str, Range]:
+        """What may be tuned on this task, the learning rate first."""
+        space = self.search(task, task.scale) if callable(self.search) else self.search
+        return check_space(space, (*self.hparams_for(task), *RECIPE_KEYS), f"model {self.name!r}")
 
     def is_trained(self) -> bool:
         """Whether it is trained, as far as can be told without building it. Closed forms stay on the CPU."""

@@ -25,7 +25,10 @@ from ..contract.selection import split
 from ..contract.task import SCALES
 from ..data.holdout import parse_share
 
-TEXTS = ("scale", "budget", "executor", "device", "precision", "out", "data_dir", "ray_address", "storage", "resources")
+TEXTS = (
+    *("scale", "budget", "executor", "device", "precision", "out", "data_dir", "ray_address", "storage", "resources"),
+    "tuned",
+)
 # Where a run keeps things and what it runs on does not change what it asks for.
 PLACES = ("out", "force", "plugins", "ray_address", "storage", "cuda_graphs")
 
@@ -76,6 +79,7 @@ class RunConfig:
     match_params: str | int | None = None
     train_size: int | None = None
     val: str | int | None = None
+    tuned: str | None = None
     executor: str = "process"
     jobs: int | None = None
     timeout: float | None = None

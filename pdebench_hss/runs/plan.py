@@ -25,6 +25,7 @@ from ..trials.status import Status
 from ..trials.store import Store
 from ..trials.trial import Trial
 from .config import RunConfig
+from .tuned import Entry, Tuned, read_tuned
 
 # Seconds per training step, and seconds besides, of earlier trials by model, task and scale.
 History = Mapping[tuple[str, str, str], tuple[float, float]]
@@ -84,12 +85,13 @@ def make_plan(
     models = registry.choose_models(config.models)
     tasks = registry.choose_tasks(config.tasks)
     source = find_source(config.data_dir, [registry.task(choice.name).spec for choice in tasks], hashing)
+    tuned = read_tuned(config.tuned)
     cells: dict[str, Cell] = {}  # by key: one trial asked for under two labels is one trial
     for task_choice in tasks:
         dataset = _dataset(config, registry.task(task_choice.name), task_choice, source)
         for model_choice in models:
             model = registry.model(model_choice.name)
-            for trial, unsupported in _trials(config, registry, dataset, model, model_choice):
+            for trial, unsupported in _trials(config, registry, dataset, model, model_choice, tuned):
                 cells.setdefault(trial.key, _cell(trial, dataset, unsupported, store, config.force))
     return Plan(list(cells.values()), config.n_jobs, _history(store))
 
@@ -107,7 +109,12 @@ def _dataset(config: RunConfig, task: Registered[TaskSpec], choice: Choice, sour
 
 
 def _trials(
-    config: RunConfig, registry: Registry, dataset: Dataset, model: Registered[ModelSpec], model_choice: Choice
+    config: RunConfig,
+    registry: Registry,
+    dataset: Dataset,
+    model: Registered[ModelSpec],
+    model_choice: Choice,
+    tuned: Tuned,
 ) -> Iterable[tuple[Trial, str | None]]:
     """The trials of one model on one task, one per seed; and why it can't do them, if it can't."""
     spec, params = dataset.spec, dataset.params
@@ -115,16 +122,21 @@ def _trials(
     n_train = config.train_size or info.size.train
     val = held_out_count(config.val, n_train, spec.cases, spec.name) if config.val is not None else 0
     unsupported = ask(model, spec, lambda: model.spec.unsupported(info))
-    hparams, optimizer, window = _settings(model, spec, info, model_choice, bool(unsupported))
+    changed = {key: value for key, value in params.items() if value != spec.params[key]}
+    if spec.history != registry.task(spec.name).spec.history:
+        changed["history"] = spec.history
+    task_label = Choice(spec.name, changed).label
+    tuned.check(config.scale, task_label)
+    is_tuned = not unsupported and not model.spec.training_free and model.spec.is_trained()
+    best = tuned.entry(task_label, model_choice) if is_tuned else Entry()
+    settings = {**best.options, **model_choice.options}  # what was typed wins
+    hparams, optimizer, window = _settings(model, spec, info, settings, bool(unsupported))
     if config.params_target and not unsupported:
         from ..training.parameters import match_parameters
 
         target = config.params_target
         hparams = ask(model, spec, lambda: match_parameters(model.spec, info, hparams, target))
     budget = config.parsed_budget or info.size.recipe.budget
-    changed = {key: value for key, value in params.items() if value != spec.params[key]}
-    if spec.history != registry.task(spec.name).spec.history:
-        changed["history"] = spec.history
     training = "" if unsupported else _training(model, info, hparams)
     for seed in config.seed_list:
         trial = Trial(
@@ -135,7 +147,7 @@ def _trials(
             hparams=hparams,
             optimizer=optimizer,
             task=spec.name,
-            task_label=Choice(spec.name, changed).label,
+            task_label=task_label,
             task_params=params,
             data_id=dataset.id,
             data_seed=config.data_seed,
@@ -154,15 +166,16 @@ def _trials(
             training=training,
             history=spec.history,
             val=val,
+            tuned=best.facts,
             **window,
         )
         yield trial, unsupported
 
 
 def _settings(
-    model: Registered[ModelSpec], task: TaskSpec, info: TaskInfo, choice: Choice, unsupported: bool
+    model: Registered[ModelSpec], task: TaskSpec, info: TaskInfo, options: Mapping[str, Any], unsupported: bool
 ) -> tuple[dict[str, Any], Optimizer, dict[str, Any]]:
-    """Hyper-parameters, optimiser and window (unroll, detach) of a model on a task, with what was set in brackets."""
+    """Hyper-parameters, optimiser and window (unroll, detach) of a model on a task, with what was set or tuned."""
     recipe = info.size.recipe
     if unsupported:
         return {}, recipe.optimizer, {}
@@ -170,7 +183,7 @@ def _settings(
     own = ask(model, task, lambda: model.spec.recipe_for(info))
     settings = {key: own.get(key, getattr(recipe, key)) for key in (*RATES, *WINDOW)}
     known = {**settings, **{key: float(settings[key]) for key in RATES}, **hparams}
-    chosen = check_options(choice.options, known, f"model {model.spec.name!r}")
+    chosen = check_options(options, known, f"model {model.spec.name!r}")
     hparams |= {key: value for key, value in chosen.items() if key in hparams}
     settings |= {key: value for key, value in chosen.items() if key not in hparams}
     check_unroll(settings["unroll"], info, f"model {model.spec.name!r}")
@@ -203,6 +216,12 @@ def ask(model: Registered[ModelSpec], task: TaskSpec, question: Any) -> Any:
         ) from error
 
 
+def plan_of(trials: Iterable[tuple[Trial, Dataset]], store: Store, config: RunConfig) -> Plan:
+    """A plan of trials that somebody else made."""
+    cells = [_cell(trial, dataset, None, store, config.force) for trial, dataset in trials]
+    return Plan(cells, config.n_jobs, _history(store))
+
+
 def _cell(trial: Trial, dataset: Dataset, unsupported: str | None, store: Store, force: bool) -> Cell:
     if reason := store.newer(trial.key):
         return Cell(trial, dataset, Action.KEEP, reason, missing(trial.key, trial, reason))
@@ -212,7 +231,7 @@ def _cell(trial: Trial, dataset: Dataset, unsupported: str | None, store: Store,
     if record is None:
         return Cell(trial, dataset, Action.RUN)
     if record.status.is_settled:
-        return Cell(trial, dataset, Action.CACHED, record.reason, record)
+        return Cell(trial, dataset, Action.CACHED, record.reason, replace(record, trial=trial))
     return Cell(trial, dataset, Action.RETRY, f"{record.status} before: {record.reason}", record)
 
 

@@ -100,7 +100,7 @@ class Run:
             headers = self._make_data(plan)
             todo = [cell for cell in plan.todo if cell.dataset.id in headers] + self._stale(plan, headers)
             self._run_trials(executor, todo)
-            board, paths = write_board(self.store, self.registry)
+            board, paths = self.write_tables()
         return Outcome(plan, [self._done[cell.trial.key] for cell in plan.cells], board, paths, self.attempts)
 
     def _executor(self) -> Executor:
@@ -130,6 +130,10 @@ class Run:
             if cell.record is not None:
                 kept = self.store.put(cell.record) if cell.action is Action.SKIP else None
                 self._done[cell.trial.key] = kept or cell.record
+
+    def write_tables(self) -> tuple[pd.DataFrame, list[Path]]:
+        """The leaderboard, and the files that were written."""
+        return write_board(self.store, self.registry)
 
     def _warn_misnamed(self, plan: Plan) -> None:
         """What looks like part of the contract and is not is not passed over in silence."""
@@ -196,10 +200,10 @@ class Run:
         except KeyboardInterrupt:
             for event in executor.stop():
                 self._finish(event.trial, event.record)
-            write_board(self.store, self.registry)
+            self.write_tables()
             raise RunInterrupted(f"stopped. {self._kept(todo)}") from None
         except ExecutorLost as error:
-            write_board(self.store, self.registry)
+            self.write_tables()
             raise ExecutorLost(f"{error}. {self._kept(todo)}") from error
 
     def _kept(self, todo: Sequence[Cell]) -> str:

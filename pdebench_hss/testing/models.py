@@ -32,6 +32,7 @@ from ..contract import traits
 from ..contract.budget import Budget
 from ..contract.model import ModelSpec
 from ..contract.registry import Registry, load_registry
+from ..contract.search import ends
 from ..contract.task import TaskInfo, TaskSpec
 from ..data import cache
 from ..training.allowance import Allowance
@@ -315,6 +316,17 @@ def size_knob_changes_the_size(subject: Subject) -> None:
     _demand(grows, f"{knob} = {value} and multiples give {sizes} parameters: it must grow")
 
 
+def ends_of_its_ranges_can_be_built(subject: Subject) -> None:
+    """What `tune` may choose, one option at a time; pairs that don't go together a model may refuse."""
+    hparams = subject.spec.hparams_for(subject.task)
+    for name, found in subject.spec.search_for(subject.task).items():
+        for value in ends(found) if name in hparams else ():
+            try:
+                count_on_meta(subject.spec, subject.task, {**hparams, name: value})
+            except Exception as error:
+                raise ContractError(f"search: {name} = {value!r} can't be built: {error}") from error
+
+
 def learns_four_samples(subject: Subject) -> None:
     """Four smooth samples are easy to remember: the loss must fall well below that of their mean.
 
@@ -362,6 +374,7 @@ TRAINED = (
     state_dict_round_trips,
     moves_dtype_and_device,
     honest_parameter_count,
+    ends_of_its_ranges_can_be_built,
     leaves_its_inputs_alone,
     looks_at_nothing_else,
 )

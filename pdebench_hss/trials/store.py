@@ -236,7 +236,8 @@ class Store:
         for entry in plan.values():
             key, trial = entry.key, entry.trial
             try:
-                yield self.read(key, names or None)
+                record, arrays = self.read(key, names or None)
+                yield dataclasses.replace(record, trial=trial), arrays  # in the words that it was asked for with
             except FileNotFoundError:
                 yield missing(key, trial), {}
             except BadFile as error:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from functools import cached_property
 from typing import Any
 
@@ -14,7 +14,7 @@ from ..contract.optimizer import Optimizer
 from ..training.protocol import PROTOCOL
 
 # Fields for readers. They are spelling, not substance: what they say is in the other fields.
-DESCRIPTIVE = ("model_label", "task_label", "equation", "metric", "training_free")
+DESCRIPTIVE = ("model_label", "task_label", "equation", "metric", "training_free", "tuned")
 # Of trials before schema 3: distributions with their versions, which were in their keys. Read, and never made again.
 FORMER = ("model_origin", "task_origin")
 # Fields that came later or are gone, with the value that stands for their absence: it changes no key.
@@ -68,6 +68,7 @@ class Trial:
     history: int = 1  # frames that a model sees
     val: int = 0  # training samples held out besides the ``n_train`` that are trained on
     judge: str = "test"  # ``val``: scored on those alone, and nothing of the test split is read
+    tuned: Mapping[str, Any] = field(default_factory=dict)  # tries, seconds and options, where they were chosen by tune
 
     @cached_property
     def key(self) -> str:

@@ -187,6 +187,7 @@ TRIAL_MORE: dict[str, Check] = {
     **dict.fromkeys(("task_digest", "precision", "model_maker", "model_origin", "task_origin", "training"), _text),
     **dict.fromkeys(("protocol", "flops_rule", "val"), _natural),
     **{"unroll": _count, "history": _count, "detach": _yes_or_no, "judge": lambda value: value in JUDGES},
+    "tuned": _fields({}, tries=_count, seconds=_amount, options=_object),
 }
 HARDWARE = _fields(
     {}, id=_name, cpu=_text, cores=_or_null(_whole), memory_gb=_amount, system=_text, gpus=_list_of(_text)

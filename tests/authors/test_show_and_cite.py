@@ -37,6 +37,8 @@ def test_a_model_is_shown_with_settings_reasons_citation_and_origin(cli):
     assert told["cite"].startswith("Boulle, Earls, Townsend: Data-driven discovery of Green's functions")
     paper = [row["value"] for row in rows if row["what"] == "at paper"]
     assert any("layers=6, width=128" in value and "poisson_1d" in value for value in paper)
+    small = [row["value"] for row in rows if row["what"] == "tuned at small"]
+    assert any(value.startswith("lr 0.0003 to 0.03 (log), width 64 to 256 (log)") for value in small)
     reasons = {row["value"].split(":  ")[0] for row in rows if row["what"] == "can't do"}
     assert reasons == {"needs a linear PDE", "1D and 2D only: pairs of points grow too many"}
 

@@ -113,3 +113,21 @@ def test_more_modes_than_the_grid_has_are_refused_and_never_asked_for_by_default
     with pytest.raises(ValueError, match=r"modes=9, .* \(16,\) has 1 to 8 modes"):
         build(make_task(), modes=9)
     assert FNO.hparams_for(make_task(grid=(8, 32), scale="paper"))["modes"] == 4
+
+
+@pytest.mark.parametrize("grid", [(16,), (8, 12)])
+def test_padding_is_zeros_behind_the_domain_for_the_layers_alone(grid):
+    task, padding = make_task(grid=grid), 5
+    torch.manual_seed(0)
+    model = build(task, padding=padding)
+    u = torch.randn(3, 1, *grid)
+    v = model.lift(u) + model.lift_coords(model.unit_coords)
+    wide = torch.zeros(*v.shape[:2], *(n + padding for n in grid))
+    wide[(..., *(slice(n) for n in grid))] = v
+    first, last = model.layers
+    wide = last(torch.nn.functional.gelu(first(wide)))
+    by_hand = model.projection(wide[(..., *(slice(n) for n in grid))])
+    assert torch.allclose(model(u), by_hand, atol=1e-6)
+    assert numel(model) == numel(build(task))
+    with pytest.raises(ValueError, match="padding=-1 must not be negative"):
+        build(task, padding=-1)

@@ -216,7 +216,7 @@ TRIAL = Trial(
     task_params={"nu": 0.1}, data_id="d", data_seed=0, scale="smoke",
     budget=Budget("steps", 4), n_train=8, seed=0, device="cpu", params_target=None, protocol=1,
 )  # fmt: skip
-LABELS = {"model_label", "task_label", "equation", "metric", "training_free"}  # said by the other fields already
+LABELS = {"model_label", "task_label", "equation", "metric", "training_free", "tuned"}  # spelling, not substance
 FIELDS = [f.name for f in dataclasses.fields(Trial)]
 
 

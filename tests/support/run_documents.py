@@ -10,8 +10,8 @@ forked from one that has imported torch already. Prints a line of JSON per docum
     text              left alone: pictures, layouts, sketches
 
 A python, toml or yaml block whose first line is ``# path/of/file`` is written to that file for the blocks that follow.
-Runs and studies are made small: at scale smoke, in this process, with three models for ``all``, a few steps, and one
-seed per study.
+Runs, studies and tunings are made small: at scale smoke, in this process, with three models for ``all``, a few steps,
+one seed per study and two tries per tuning.
 ``make`` targets are only looked up, and benchmarks only compiled: they take minutes. A script (``.py``) is a document
 with one block.
 """
@@ -147,13 +147,15 @@ def project(words: list[str]) -> str:
 
 
 def smoke(words: list[str]) -> list[str]:
-    """A run or study of a document, made small enough for a test."""
-    if words[0] not in ("run", "study"):
+    """A run, study or tuning of a document, made small enough for a test."""
+    if words[0] not in ("run", "study", "tune"):
         return words
     options = {"--scale": "smoke", "--executor": "inline"}
     given = dict(itertools.pairwise(words))
     if words[0] == "study":
         options["--seeds"] = "1"
+    if words[0] == "tune":
+        options["--tries"] = "2"
     if given.get("--models") == "all":
         options["--models"] = "resnet,linear,mean"
     if re.fullmatch(r"steps=\d\d+|(epochs|seconds|flops)=\S+", given.get("--budget", "")):

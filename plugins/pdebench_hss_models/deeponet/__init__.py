@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from pdebench_hss import ModelSpec, TaskInfo, hookimpl
+from pdebench_hss import Integer, ModelSpec, TaskInfo, around, hookimpl
+
+from ..sizes import AIM, aim, nearest
 
 # Width, depth and basis functions per output channel. The paper prints width and depth; the size of the basis follows
 # from its parameter counts, except in 2D Poisson, where the count's 8 could not reach the error (docs/models.md).
@@ -21,33 +23,41 @@ PAPER = {
     "poisson_3d": {"width": 128, "depth": 4, "basis": 128, "sensor_stride": 1},
 }
 # By dimension; three stands for all higher ones.
-BY_DIM = {
-    "paper": {
-        1: {"width": 192, "depth": 4, "basis": 128},
-        2: {"width": 64, "depth": 4, "basis": 100},
-        3: {"width": 128, "depth": 4, "basis": 128},
-    },
-    "small": {
-        1: {"width": 192, "depth": 4, "basis": 128},
-        2: {"width": 64, "depth": 4, "basis": 100},
-        3: {"width": 64, "depth": 4, "basis": 64},
-    },
-    "smoke": {dim: {"width": 16, "depth": 4, "basis": 8} for dim in (1, 2, 3)},
+PAPER_BY_DIM = {
+    1: {"width": 192, "depth": 4, "basis": 128},
+    2: {"width": 64, "depth": 4, "basis": 100},
+    3: {"width": 128, "depth": 4, "basis": 128},
 }
-MANY_SENSORS = 32_768
+SMOKE = {"width": 16, "depth": 4, "basis": 8}
+BASIS = {1: 128, 2: 100, 3: 64}  # in between; the width follows
+MANY_SENSORS = {"small": 1024, "medium": 2048}  # else the branch's first layer has all the parameters
+MANY_SENSORS_ELSEWHERE = 32_768
 
 
 def hparams(task: TaskInfo, scale: str) -> dict[str, Any]:
-    row = PAPER.get(task.name) if scale == "paper" else None
-    return {"sensor_stride": default_stride(task), **(row or BY_DIM[scale][min(task.dim, 3)])}
+    dim, stride = min(task.dim, 3), default_stride(task, MANY_SENSORS.get(scale, MANY_SENSORS_ELSEWHERE))
+    if scale not in AIM:
+        return {"sensor_stride": stride, **(SMOKE if scale == "smoke" else PAPER.get(task.name, PAPER_BY_DIM[dim]))}
+    sensors, outputs = sensor_count(task, stride), BASIS[dim] * task.out_channels
+    width = nearest(lambda w: (sensors + task.dim + 2 * outputs) * w + 4 * w**2, aim(task, scale), step=4)
+    return {"sensor_stride": stride, "width": width, "depth": 4, "basis": BASIS[dim]}
 
 
-def default_stride(task: TaskInfo) -> int:
+def default_stride(task: TaskInfo, many: int) -> int:
     """The smallest stride that leaves few enough sensors for the branch's first layer."""
     stride = 1
-    while task.in_channels * math.prod(-(-n // stride) for n in task.grid) > MANY_SENSORS:
+    while sensor_count(task, stride) > many:
         stride += 1
     return stride
+
+
+def sensor_count(task: TaskInfo, stride: int) -> int:
+    return task.in_channels * math.prod(-(-n // stride) for n in task.grid)
+
+
+def search(task: TaskInfo, scale: str) -> dict[str, Any]:
+    default = hparams(task, scale)
+    return {"width": around(default["width"]), "basis": around(default["basis"]), "depth": Integer(3, 6)}
 
 
 def recipe(task: TaskInfo, scale: str) -> dict[str, float]:
@@ -62,6 +72,7 @@ DEEPONET = ModelSpec(
     hparams=hparams,
     size_knob="width",
     recipe=recipe,
+    search=search,
     citation="""@article{lu2021learning,
   title   = {Learning nonlinear operators via {DeepONet} based on the universal approximation theorem of operators},
   author  = {Lu, Lu and Jin, Pengzhan and Pang, Guofei and Zhang, Zhongqiang and Karniadakis, George Em},

@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
-from pdebench_hss import ModelSpec, TaskInfo, hookimpl
+from pdebench_hss import Integer, ModelSpec, OneOf, TaskInfo, around, hookimpl
+
+from ..sizes import AIM, aim, nearest
 
 ATTENTION = {"depth": 1, "heads": 1, "head_dim": 8, "kernel_multiplier": 1}
-WIDTH = {"paper": 384, "small": 24, "smoke": 8}
-# At scale small these have four times the points of the others.
-DYNAMICS = ("gray_scott_forward", "gray_scott_inverse", "navier_stokes_forward", "navier_stokes_inverse")
+WIDTH = {"paper": 384, "smoke": 8}
+# In between, the widths that a step can afford: up to so many points, and beyond.
+MANY_POINTS = 2048
+WIDEST = {"small": (40, 32), "medium": (64, 56)}
 
 
 def hparams(task: TaskInfo, scale: str) -> dict[str, Any]:
-    width = 16 if scale == "small" and task.name in DYNAMICS else WIDTH[scale]
-    return {"width": width, **ATTENTION}
+    if scale not in AIM:
+        return {"width": WIDTH[scale], **ATTENTION}
+    largest = WIDEST[scale][math.prod(task.grid) > MANY_POINTS]
+    return {"width": nearest(lambda w: 27 * w**2, aim(task, scale), step=8, largest=largest), **ATTENTION}
+
+
+def search(task: TaskInfo, scale: str) -> dict[str, Any]:
+    return {"width": around(hparams(task, scale)["width"]), "depth": Integer(1, 3), "head_dim": OneOf(4, 8, 16)}
 
 
 def supports(task: TaskInfo) -> str | None:
@@ -28,6 +38,7 @@ FACTFORMER = ModelSpec(
     hparams=hparams,
     supports=supports,
     size_knob="width",
+    search=search,
     citation="""@inproceedings{li2023scalable,
   title     = {Scalable Transformer for {PDE} Surrogate Modeling},
   author    = {Li, Zijie and Shu, Dule and Barati Farimani, Amir},

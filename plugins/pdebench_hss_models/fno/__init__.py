@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from pdebench_hss import ModelSpec, TaskInfo, hookimpl
+from pdebench_hss import Integer, ModelSpec, OneOf, TaskInfo, around, hookimpl
+
+from ..sizes import AIM, aim, nearest
 
 # Layers, width and modes per sign of the paper's tables. For Gray-Scott and Navier-Stokes it prints 32 modes; 2.1M
 # parameters are 32 in all, 16 per sign. Neumann's 102K are 4 layers, not the 6 of its table (docs/models.md).
@@ -18,26 +20,34 @@ PAPER = {
     "navier_stokes_inverse": DYNAMICS,
 }
 # By dimension; three stands for all higher ones.
-BY_DIM = {
-    "paper": {
-        1: {"layers": 6, "width": 32, "modes": 12},
-        2: {"layers": 4, "width": 16, "modes": 8},
-        3: {"layers": 2, "width": 14, "modes": 8},
-    },
-    "small": {
-        1: {"layers": 4, "width": 32, "modes": 12},
-        2: {"layers": 4, "width": 16, "modes": 8},
-        3: {"layers": 2, "width": 8, "modes": 6},
-    },
-    "smoke": {dim: {"layers": 2, "width": 4, "modes": 3} for dim in (1, 2, 3)},
+PAPER_BY_DIM = {
+    1: {"layers": 6, "width": 32, "modes": 12},
+    2: {"layers": 4, "width": 16, "modes": 8},
+    3: {"layers": 2, "width": 14, "modes": 8},
 }
+SMOKE = {"layers": 2, "width": 4, "modes": 3}
+WAY = {"way": "auto"}  # fft, dft or auto: same numbers to rounding, see `ways`
+LAYERS_AND_MODES = {1: (4, 12), 2: (4, 8), 3: (2, 4)}  # in between; the width follows from them
 
 
 def hparams(task: TaskInfo, scale: str) -> dict[str, Any]:
-    row = PAPER.get(task.name) if scale == "paper" else None
-    row = row or BY_DIM[scale][min(task.dim, 3)]
-    modes = min(row["modes"], min(task.grid) // 2)  # a grid of n points has n/2 modes per sign
-    return {**row, "modes": modes, "way": "auto"}  # fft, dft or auto: same numbers to rounding, see `ways`
+    dim, limit = min(task.dim, 3), min(task.grid) // 2  # a grid of n points has n/2 modes per sign
+    if scale in AIM:
+        layers, modes = LAYERS_AND_MODES[dim][0], min(LAYERS_AND_MODES[dim][1], limit)
+        kept = 2 * (2 * modes) ** (task.dim - 1) * modes  # reals for each pair of channels
+        width = nearest(lambda w: layers * (kept + 1) * w**2, aim(task, scale))
+        return {"layers": layers, "width": width, "modes": modes, "padding": 0, **WAY}
+    row = SMOKE if scale == "smoke" else PAPER.get(task.name, PAPER_BY_DIM[dim])
+    return {**row, "modes": min(row["modes"], limit), "padding": 0, **WAY}
+
+
+def search(task: TaskInfo, scale: str) -> dict[str, Any]:
+    """Where the field does not wrap around, whether its ends are kept apart: it helps on one task, hurts on another."""
+    default, points = hparams(task, scale), min(task.grid)
+    third: dict[str, Any] = {"padding": OneOf(0, points // 4)}
+    if task.periodic:
+        third = {"layers": Integer(max(1, default["layers"] // 2), 2 * default["layers"])}
+    return {"width": around(default["width"]), "modes": around(default["modes"], high=points // 2), **third}
 
 
 FNO = ModelSpec(
@@ -46,6 +56,7 @@ FNO = ModelSpec(
     build="pdebench_hss_models.fno.model:FNO",
     hparams=hparams,
     size_knob="width",
+    search=search,
     citation="""@inproceedings{li2021fourier,
   title     = {Fourier Neural Operator for Parametric Partial Differential Equations},
   author    = {Li, Zongyi and Kovachki, Nikola and Azizzadenesheli, Kamyar and Liu, Burigede and

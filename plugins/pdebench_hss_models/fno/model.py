@@ -4,6 +4,9 @@
     v_{l+1} = gelu( F^-1( R_l . F v_l ) + W_l v_l + b_l )      no gelu after the last layer
     M(u)    = Q v_L                                            pointwise projection
 
+Where the domain is not periodic the transform wraps around all the same; ``padding`` points of zeros beyond the end of
+each axis keep its two ends apart. They are added to v_0 and cut off v_L.
+
 R_l is one complex width x width matrix for each kept frequency: |k_j| below ``modes`` on every axis (with k = -modes
 on all axes but the last, whose negative half follows from the field being real). Parameters, a complex one counted
 as two reals:
@@ -34,11 +37,18 @@ class FNO(nn.Module):
     unit_coords: Tensor  # (1, dim, *grid)
     layers: Sequence[FourierLayer]  # an nn.ModuleList, whose own type does not say of what
 
-    def __init__(self, task: TaskInfo, layers: int, width: int, modes: int, way: str = "auto") -> None:
+    def __init__(
+        self, task: TaskInfo, layers: int, width: int, modes: int, padding: int = 0, way: str = "auto"
+    ) -> None:
         super().__init__()
         check_way(way)
         if layers < 1:
             raise ValueError(f"fno: layers={layers}, but it needs at least one")
+        if padding < 0:
+            raise ValueError(f"fno: padding={padding} must not be negative")
+        self.margin = (0, padding) * task.dim
+        self.inside = (..., *(slice(n) for n in task.grid))
+        self.padded = tuple(n + padding for n in task.grid)
         limit = min(task.grid) // 2
         if not 1 <= modes <= limit:
             raise ValueError(f"fno: modes={modes}, but a grid of {task.grid} has 1 to {limit} modes per sign")
@@ -52,14 +62,15 @@ class FNO(nn.Module):
         self.projection = Pointwise(width, task.out_channels)
 
     def forward(self, u: Tensor) -> Tensor:
-        way = COUNTED if counting() else way_taken(self.way, u.shape[2:], self.modes, u.device)
+        way = COUNTED if counting() else way_taken(self.way, self.padded, self.modes, u.device)
         return self.by_products(u) if way == "dft" else self.by_ffts(u)
 
     def by_ffts(self, u: Tensor) -> Tensor:
         v = self.lift(u) + self.lift_coords(self.unit_coords)  # (batch, width, *grid)
+        v = F.pad(v, self.margin)  # (batch, width, n_1 + padding, ..., n_dim + padding)
         for layer in self.layers[:-1]:
             v = F.gelu(layer(v))
-        return self.projection(self.layers[-1](v))  # (batch, out_channels, *grid)
+        return self.projection(self.layers[-1](v)[self.inside])  # (batch, out_channels, *grid)
 
     def by_products(self, u: Tensor) -> Tensor:
         """P and Q are linear, as the first and the last layer are before their gelu: they are multiplied into them."""
@@ -67,6 +78,7 @@ class FNO(nn.Module):
         lift = torch.cat(parts, 1)[..., 0]  # (width, in_channels + dim + 1)
         coords = self.unit_coords.expand(len(u), *self.unit_coords.shape[1:])
         v = torch.cat([u, coords, torch.ones_like(u[:, :1])], 1)  # (batch, in_channels + dim + 1, *grid)
+        v = F.pad(v, self.margin)  # where there are zeros, the lift's bias is zero too
         last = len(self.layers) - 1
         for i, layer in enumerate(self.layers):
             weight, bypass, bias = layer.spectral.weight, layer.bypass.weight[..., 0], layer.bypass.bias
@@ -76,7 +88,7 @@ class FNO(nn.Module):
                 q = self.projection.weight[..., 0]  # (out_channels, width)
                 weight, bypass, bias = with_outputs(weight, q), q @ bypass, q @ bias + self.projection.bias
             v = fourier_layer(v, weight, bypass, bias, activate=i < last)
-        return v
+        return v[self.inside]
 
 
 def with_inputs(weight: Tensor, lift: Tensor) -> Tensor:

@@ -5,32 +5,47 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from pdebench_hss import ModelSpec, TaskInfo, hookimpl
+from pdebench_hss import Integer, ModelSpec, TaskInfo, around, hookimpl
+
+from ..sizes import AIM, WEIGHT_DECAY, aim, nearest
 
 # Hidden layers and width; the paper's 2D tables print a width of 64, its 83K parameters are 128 (docs/models.md).
-NETWORK = {
-    "paper": {"layers": 6, "width": 128},
-    "small": {"layers": 4, "width": 64},
-    "smoke": {"layers": 2, "width": 8},
-}
-# In 2D at scale small a step can't look at many pairs: a small network that sees four times as many of them, and a
-# larger rate, in about the time of the one above; chosen on held-out training samples
-# (benchmarks/green_learning_setting.py).
-SMALL_2D = {"layers": 3, "width": 24}
-SMALL_2D_RATE = 1e-2
+NETWORK = {"paper": {"layers": 6, "width": 128}, "smoke": {"layers": 2, "width": 8}}
+LAYERS_1D = 4  # in between; the width follows
+# In 2D a step can't look at many pairs: a small network that sees four times as many of them, and a larger rate, in
+# about the time of 4 layers of 64; chosen on held-out training samples (benchmarks/green_learning_setting.py). So it
+# stays far below the size of the others.
+SLIM_2D = {"layers": 3, "width": 24}
+SLIM_2D_RATE = 1e-2
 # Pairs of points that a training step may look at, by dimension; the paper looks at all of them.
-PAIRS_PER_STEP = {"small": {1: 2**12, 2: 2**15}, "smoke": {1: 2**10, 2: 2**10}}
+PAIRS_PER_STEP = {
+    "smoke": {1: 2**10, 2: 2**10},
+    "small": {1: 2**12, 2: 2**15},
+    "medium": {1: 2**14, 2: 2**16},
+}
 
 
 def hparams(task: TaskInfo, scale: str) -> dict[str, Any]:
     points = math.prod(task.grid)
     pairs = PAIRS_PER_STEP[scale][min(task.dim, 2)] if scale in PAIRS_PER_STEP else points**2
-    network = SMALL_2D if scale == "small" and task.dim == 2 else NETWORK[scale]
-    return {**network, "targets_per_step": min(points, max(1, pairs // points))}
+    return {**network(task, scale), "targets_per_step": min(points, max(1, pairs // points))}
+
+
+def network(task: TaskInfo, scale: str) -> dict[str, int]:
+    if scale not in AIM:
+        return NETWORK[scale]
+    if task.dim > 1:
+        return SLIM_2D
+    return {"layers": LAYERS_1D, "width": nearest(lambda w: (LAYERS_1D - 1) * w**2, aim(task, scale), step=8)}
 
 
 def recipe(task: TaskInfo, scale: str) -> dict[str, float]:
-    return {"lr": SMALL_2D_RATE} if scale == "small" and task.dim == 2 else {}
+    return {"lr": SLIM_2D_RATE} if scale in AIM and task.dim == 2 else {}
+
+
+def search(task: TaskInfo, scale: str) -> dict[str, Any]:
+    default = hparams(task, scale)
+    return {"width": around(default["width"]), "layers": Integer(2, 6), "weight_decay": WEIGHT_DECAY}
 
 
 def supports(task: TaskInfo) -> str | None:
@@ -47,6 +62,7 @@ GREEN_LEARNING = ModelSpec(
     supports=supports,
     size_knob="width",
     recipe=recipe,
+    search=search,
     version="2",  # quadrature weights by boundary condition, another setting in 2D
     citation="""@article{boulle2022data,
   title   = {Data-driven discovery of {Green}'s functions with human-understandable deep learning},

@@ -6,7 +6,7 @@ from pdebench_hss_studies.citation import NEURAL_HSS
 
 from pdebench_hss import ModelSpec, hookimpl
 
-from .hparams import fit_hparams, fit_supports, hparams, recipe
+from .hparams import fit_hparams, fit_supports, hparams, recipe, search
 
 
 @hookimpl
@@ -19,6 +19,7 @@ def pdebench_hss_models() -> list[ModelSpec]:
             hparams=hparams,
             size_knob="rank",
             recipe=recipe,
+            search=search,
             version="3",  # products in another order than before, in 1D: other rounding
             citation=NEURAL_HSS,
             description="HSS layers in telescopic storage with learnable LeakyReLU slopes; 1D, 2D, 3D.",

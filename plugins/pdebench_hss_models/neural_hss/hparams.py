@@ -9,7 +9,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from .matrix.tree import levels_for
+from pdebench_hss import Integer, around
+
+from ..sizes import AIM, aim, nearest
+from .matrix.tree import count_parameters, deepest, levels_for
 
 if TYPE_CHECKING:
     from pdebench_hss import TaskInfo
@@ -56,7 +59,27 @@ def hparams(task: TaskInfo, scale: str) -> dict[str, Any]:
     if scale == "paper" and row is not None:
         return {**COMMON, **row}
     known = {"scalars": row["scalars"]} if row and "scalars" in row else {}
-    return {**COMMON, **defaults(task), **known}
+    found = {**COMMON, **defaults(task), **known}
+    return {**found, "outer_rank": matched_terms(task, scale, found)} if scale in AIM and task.dim > 1 else found
+
+
+def matched_terms(task: TaskInfo, scale: str, found: dict[str, Any]) -> int:
+    """As many terms as bring the layers, and ends of full rank, to the size that all models have at this scale."""
+    maps = task.in_channels - found["scalars"] + task.out_channels  # of the two ends together
+    ends = maps * sum(n**2 for n in task.grid) if found["lift"] == "dense" else 0
+    term = found["layers"] * sum(count_parameters(n, found["levels"], found["rank"]) for n in task.grid)
+    return nearest(lambda terms: ends + terms * term, aim(task, scale))
+
+
+def search(task: TaskInfo, scale: str) -> dict[str, Any]:
+    """Rank and depth of the tree, and how many maps there are: layers in 1D, terms of a layer elsewhere."""
+    default = hparams(task, scale)
+    points = default["embed"] or min(task.grid)
+    third: dict[str, Any] = {"outer_rank": around(default["outer_rank"])}
+    if task.dim == 1:
+        third = {"layers": Integer(1, 2 * default["layers"])}
+    deeper = max(2, min(default["levels"] + 1, deepest(points)))  # a tree of depth 0 is a dense matrix
+    return {"rank": around(default["rank"]), "levels": Integer(max(1, deeper - 2), deeper), **third}
 
 
 def defaults(task: TaskInfo) -> dict[str, Any]:
@@ -70,10 +93,9 @@ def defaults(task: TaskInfo) -> dict[str, Any]:
     tree = {"levels": levels_for(min(task.grid), leaf={1: 32, 2: 16}.get(task.dim, 8)), "outer_rank": 1, "embed": 0}
     if task.dim == 1 and task.linear:
         return {**tree, "rank": 4, "layers": 3, "lift": "hss", "projection": "hss"}
-    if task.dim == 1:  # the proportions of the paper's Burgers row, as long as full-rank ends are affordable
-        wide = {"embed": 4 * points, "lift": "dense", "projection": "dense"}
-        slim = {"lift": "hss", "projection": "hss"}
-        return {**tree, "rank": min(32, max(2, points // 4)), "layers": 4, **(wide if points <= 512 else slim)}
+    if task.dim == 1:  # like the paper's Burgers row, as long as full-rank ends are affordable
+        ends = "dense" if points <= 512 else "hss"
+        return {**tree, "rank": min(16, max(2, points // 8)), "layers": 4, "lift": ends, "projection": ends}
     if task.linear and single:
         terms = 32 if task.dim == 2 else 16 if points <= 64 else 4  # all terms are in memory at once
         return {**tree, "rank": 8, "outer_rank": terms, "layers": 1, "lift": "none", "projection": "none"}

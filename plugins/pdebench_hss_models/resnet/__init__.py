@@ -2,30 +2,46 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
-from pdebench_hss import ModelSpec, TaskInfo, hookimpl
+from pdebench_hss import Integer, ModelSpec, TaskInfo, around, hookimpl
+
+from ..sizes import AIM, WEIGHT_DECAY, aim, nearest
 
 # Blocks and width of the paper's tables. Its 2D rows print "depth 4, embedding 64", which has neither 165K nor
 # 1.99M parameters; 4 blocks of width 48 and 12 blocks of width 96 have them (docs/models.md).
 DYNAMICS = ("gray_scott_forward", "gray_scott_inverse", "navier_stokes_forward", "navier_stokes_inverse")
-BY_NAME = {
-    "paper": {
-        "burgers_1d": {"blocks": 12, "width": 150},
-        **{name: {"blocks": 12, "width": 96} for name in DYNAMICS},
-    },
-    "small": {name: {"blocks": 3, "width": 16} for name in DYNAMICS},
-    "smoke": {},
-}
-BY_DIM = {
-    "paper": {1: {"blocks": 12, "width": 48}, 2: {"blocks": 4, "width": 48}, 3: {"blocks": 2, "width": 48}},
-    "small": {1: {"blocks": 6, "width": 24}, 2: {"blocks": 4, "width": 16}, 3: {"blocks": 2, "width": 8}},
-    "smoke": {dim: {"blocks": 2, "width": 8} for dim in (1, 2, 3)},
-}
+PAPER = {"burgers_1d": {"blocks": 12, "width": 150}, **{name: {"blocks": 12, "width": 96} for name in DYNAMICS}}
+PAPER_BY_DIM = {1: {"blocks": 12, "width": 48}, 2: {"blocks": 4, "width": 48}, 3: {"blocks": 2, "width": 48}}
+SMOKE = {"blocks": 2, "width": 8}
+# In between: blocks by dimension, and the widths that a step can afford. A convolution of 24 channels costs a CPU
+# what one of 32 does, so widths are multiples of 16.
+BLOCKS = {1: 8, 2: 3, 3: 2}
+MANY_POINTS = 2048  # beyond them, in 2D, a block less
+WIDEST = {"small": {1: 32, 2: 32, 3: 16}, "medium": {1: 32, 2: 48, 3: 32}}
 
 
 def hparams(task: TaskInfo, scale: str) -> dict[str, Any]:
-    return BY_NAME[scale].get(task.name, BY_DIM[scale][min(task.dim, 3)])
+    if scale in AIM:
+        return affordable(task, scale)
+    return SMOKE if scale == "smoke" else PAPER.get(task.name, PAPER_BY_DIM[task.dim])
+
+
+def affordable(task: TaskInfo, scale: str) -> dict[str, int]:
+    blocks = BLOCKS[task.dim] - (task.dim == 2 and math.prod(task.grid) > MANY_POINTS)
+    per_square = 2 * 3**task.dim * blocks
+    width = nearest(lambda w: per_square * w**2, aim(task, scale), step=16, largest=WIDEST[scale][task.dim])
+    return {"blocks": blocks, "width": width}
+
+
+def search(task: TaskInfo, scale: str) -> dict[str, Any]:
+    default = hparams(task, scale)
+    return {
+        "width": around(default["width"]),
+        "blocks": Integer(max(1, default["blocks"] // 2), 2 * default["blocks"]),
+        "weight_decay": WEIGHT_DECAY,
+    }
 
 
 def recipe(task: TaskInfo, scale: str) -> dict[str, float]:
@@ -45,6 +61,7 @@ RESNET = ModelSpec(
     supports=supports,
     size_knob="width",
     recipe=recipe,
+    search=search,
     citation="""@inproceedings{he2016deep,
   title     = {Deep Residual Learning for Image Recognition},
   author    = {He, Kaiming and Zhang, Xiangyu and Ren, Shaoqing and Sun, Jian},
