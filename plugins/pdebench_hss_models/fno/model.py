@@ -19,8 +19,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import product
+<<<<<<< ours
 from types import EllipsisType
 from typing import cast
+=======
+from typing import Any
+>>>>>>> theirs
 
 import numpy as np
 import torch
@@ -47,7 +51,7 @@ class FNO(nn.Module):
         if padding < 0:
             raise ValueError(f"fno: padding={padding} must not be negative")
         self.margin = (0, padding) * task.dim
-        self.inside = (..., *(slice(n) for n in task.grid))
+        self.inside: tuple[Any, ...] = (..., *(slice(n) for n in task.grid))
         self.padded = tuple(n + padding for n in task.grid)
         limit = min(task.grid) // 2
         if not 1 <= modes <= limit:
