@@ -19,12 +19,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import product
-<<<<<<< ours
 from types import EllipsisType
-from typing import cast
-=======
-from typing import Any
->>>>>>> theirs
+from typing import Any, cast
 
 import numpy as np
 import torch
