@@ -162,7 +162,7 @@ def test_the_layout_is_complete(tmp_path):
 
 def test_what_the_layout_can_not_hold_is_refused(tmp_path):
     skew = make_task(2, coords=lambda grid: np.indices(grid) + 0.1 * np.indices(grid)[::-1])
-    with pytest.raises(UsageError, match="no product of axes"):
+    with pytest.raises(UsageError, match="not a product of axes"):
         export_well(tmp_path, skew, make_splits(skew))
     task = make_task(2)
     with pytest.raises(UsageError, match="splits are train, valid, test"):

@@ -262,7 +262,7 @@ def typed(tmp_path, monkeypatch, capsys):
 def test_a_dry_run_estimates_and_writes_nothing(typed, tmp_path):
     code, out, err = typed("study data_efficiency_1d --scale smoke --seeds 1 --dry-run")
     assert code == 0, err
-    assert "27 by FLOPs" in out
+    assert "27 from FLOPs" in out
     assert not (tmp_path / "leaderboards").exists()
 
 

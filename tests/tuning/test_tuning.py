@@ -115,7 +115,7 @@ def test_killed_and_resumed_it_chooses_the_same(count):
 
 
 def test_ctrl_c_keeps_what_is_done():
-    with pytest.raises(RunInterrupted, match=r"stopped\. 2 of 4 trials done and kept; run the same command to go on"):
+    with pytest.raises(RunInterrupted, match=r"stopped\. 2 of 4 trials done and kept; run the same command to continue"):
         tuning(KilledAfter(2, KeyboardInterrupt), tries=4).execute()
     assert len(list(Path("tuned.tries", "records").glob("*.json"))) == 2
 
@@ -213,7 +213,7 @@ def test_a_model_that_never_works_has_its_reason_and_the_others_go_on():
         ({"sampler": "tp"}, "--sampler tp: no such sampler. Did you mean 'tpe'"),
         ({"out": "tuned"}, "--out tuned: the chosen options go to a YAML file; write tuned.yaml"),
         ({"max_params": "none"}, "--max-params: 'none' is not a number"),
-        ({"val": "10"}, "10 of 10 training samples of task 'identity' would be held out, none is left"),
+        ({"val": "10"}, "10 of 10 training samples of task 'identity' would be held out, which leaves none"),
         ({"models": "mean,linear"}, "nothing to tune"),
         ({"models": "wrong_space"}, "search names 'widht', which is not among its options. Did you mean 'width'"),
     ],
