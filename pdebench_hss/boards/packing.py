@@ -59,9 +59,10 @@ class _Source:
 def pack(store: Store, pictures: bool = True) -> Packed:
     """Pack a board; a packed one with newer live records is packed again with them. The same records give the same
     bytes."""
+    found = store.keys()  # refuses links
     if isinstance(store.packed.damage, Newer):
         raise StoreError(f"{store.path}: {store.packed.damage}; pack it with that version")
-    if not store.path.is_dir() or not store.keys():
+    if not found:
         raise UsageError(f"{store.path} holds no records; make some with: pdebench-hss run --out {store.path} ...")
     check_writable(store.records_dir, "Nothing was packed.")
     with BoardLock(store.path):
@@ -121,7 +122,7 @@ def _is_news(store: Store, sources: Mapping[str, _Source], pictures: bool) -> bo
 
 def _keep_damaged(store: Store, sources: Mapping[str, _Source]) -> None:
     """Files of a pack of which not all can be taken over are kept as they are, in ``records/set_aside``."""
-    if not store.packed.damage and store.packed.keys() <= set(sources):
+    if not store.packed.damage and store.packed.keys() <= set(sources) and not store.packed.lacks_pictures():
         return
     folder = store.records_dir / "set_aside"
     for name in (INDEX, SAMPLES, PICTURES):

@@ -148,6 +148,11 @@ class PackedRecords:
             raise Invalid("its pictures are damaged")
         return planes.pictures(entry)
 
+    def lacks_pictures(self) -> bool:
+        """Some were packed, and their file can't be used."""
+        _, sha256 = self._read().hashes or ("", "")
+        return bool(sha256) and self._reader() is None
+
     def hashes(self) -> tuple[str, str] | None:
         """Of the files of samples and pictures, empty where the pack has none; None if it can't tell."""
         return self._read().hashes
@@ -159,9 +164,10 @@ class PackedRecords:
             raise _again(pack.damage) if pack.damage else FileNotFoundError(key)
         if isinstance(line, Invalid):
             raise _again(line)
-        if self._parsed[0] is not line:
-            self._parsed = line, parse_json(line)
-        return self._parsed[1]
+        parsed = self._parsed  # others may look at other lines meanwhile: a server has threads
+        if parsed[0] is not line:
+            self._parsed = parsed = line, parse_json(line)
+        return parsed[1]
 
     # --- the files ---------------------------------------------------------------------------------------------------
 
@@ -202,14 +208,16 @@ class PackedRecords:
         """Of pictures, which are read when they are first asked for. They are not worth a record: without their file
         it is shown without them."""
         _, sha256 = self._read().hashes or ("", "")
-        if sha256 and self._planes[0] != sha256:
+        planes = self._planes
+        if sha256 and planes[0] != sha256:
             try:
-                self._planes = sha256, PlaneReader(read_arrays(self._file(PICTURES, sha256), limit=LARGEST))
+                planes = sha256, PlaneReader(read_arrays(self._file(PICTURES, sha256), limit=LARGEST))
             except BadFile as error:
-                self._planes = sha256, None
+                planes = sha256, None
                 message = f"{PICTURES} in {self.folder} can't be used: {error}; records are shown without pictures"
                 warnings.warn(message, RecordWarning, stacklevel=2)
-        return self._planes[1] if sha256 else None
+            self._planes = planes
+        return planes[1] if sha256 else None
 
     def _file(self, name: str, sha256: str) -> bytes:
         """An array file: who packs again replaces the list of records first, and then gives this its final name."""
