@@ -77,7 +77,7 @@ class Errors:
         values = np.array(list(by_seed.values()), dtype=float)
         known = {seed: samples[seed] for seed in by_seed if seed in samples} if samples else {}
         whole = len(known) == len(by_seed) and len({len(errors) for errors in known.values()}) == 1
-        std = math.nan if len(values) < 2 else float(values.std(ddof=1)) if np.ptp(values) else 0.0
+        std = math.nan if len(values) < 2 else _std(values) if np.ptp(values) else 0.0
         return cls(float(values.mean()), std, len(values), dict(by_seed), known if whole else {})
 
     def at(self, seeds: Sequence[int]) -> Errors:
@@ -234,7 +234,7 @@ def _influence(errors: Errors) -> np.ndarray:
 
 
 def _noise_of_mean(values: np.ndarray) -> Noise:
-    return Noise(float(np.std(values, ddof=1)) / math.sqrt(len(values)), len(values) - 1)
+    return Noise(_std(values) / math.sqrt(len(values)), len(values) - 1)
 
 
 def _half_width(parts: Sequence[Noise], p: float) -> float:
@@ -269,3 +269,9 @@ def _expm1(x: float) -> float:
 
 def _rounded(end: float) -> float:
     return float(f"{end:.{DIGITS}g}")
+
+
+def _std(values: np.ndarray) -> float:
+    """Scaled by a power of two, which changes no digit, so that squares of errors of 1e200 don't overflow."""
+    scale = 2.0 ** min(1023, int(np.frexp(np.abs(values).max())[1]))
+    return float(np.std(values / scale, ddof=1)) * scale
