@@ -88,7 +88,8 @@ def test_samples_lie_beside_the_record_and_keep_their_precision(store):
     np.testing.assert_array_equal(store.samples(record.key)["error_test_err"], errors)
     assert files_below(store) == {f"{record.key}.json", f"{record.key}.npz"}
     assert "samples" not in json.loads((store.records_dir / f"{record.key}.json").read_text())
-    assert store.samples("nobody") == {}
+    with pytest.warns(RecordWarning, match="its name is not a key"):
+        assert store.samples("nobody") == {}
 
 
 def test_a_new_record_takes_the_place_of_the_old_one_whole(store):
