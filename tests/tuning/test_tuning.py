@@ -116,9 +116,7 @@ def test_killed_and_resumed_it_chooses_the_same(count):
 
 
 def test_ctrl_c_keeps_what_is_done():
-    with pytest.raises(
-        RunInterrupted, match=r"stopped\. 2 of 4 trials done and kept; run the same"
-    ):
+    with pytest.raises(RunInterrupted, match=r"stopped\. 2 of 4 trials done and kept; run the same"):
         tuning(KilledAfter(2, KeyboardInterrupt), tries=4).execute()
     assert len(list(Path("tuned.tries", "records").glob("*.json"))) == 2
 
