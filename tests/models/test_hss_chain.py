@@ -17,7 +17,7 @@ from pdebench_hss_models.neural_hss.triton import layer as triton_layer
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from pdebench_hss import flops
+from pdebench_hss.training import flops
 
 ACTIVE = [(True,), (False, True, True, False), (True, False, True)]
 
