@@ -127,13 +127,13 @@ def test_a_stopped_worker_does_not_stop_the_clock(make, tmp_path):
 
 
 def test_a_worker_that_is_stopped_before_it_starts_a_job_is_given_up(make, tmp_path, monkeypatch):
-    monkeypatch.setattr(pools, "START", 2.0)
+    monkeypatch.setattr(pools, "START", 6.0)
     with WorkerPool(1) as pool:
         list(pool.run([make(quick)]))
         pool._workers[0].process.send_signal(signal.SIGSTOP)
         first, *rest = pool.run([make(quick), make(quick)], timeout=50.0)
         assert isinstance(first, Crashed)
-        assert first.reason == "its worker process did not start it within 2 s"
+        assert first.reason == "its worker process did not start it within 6 s"
         assert rest[-1].value == 7
 
 
