@@ -19,38 +19,28 @@ import math
 import re
 import sys
 from collections.abc import Callable, Collection, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..base.errors import UsageError
-from ..base.files import BadFile
 from ..base.hashing import digest
 from ..contract.budget import parse_budget
+from .array_checks import check_drawn as check_drawn
+from .array_checks import check_errors as check_errors
+from .array_checks import means_behind as means_behind
+from .array_checks import with_partners as with_partners
+from .invalid import Invalid as Invalid
+from .invalid import Newer as Newer
+from .invalid import RecordWarning as RecordWarning
 from .status import STORED, Status
 from .trial import FIELDS as TRIAL_FIELDS
 from .trial import JUDGES, Trial, trial_key
-
-if TYPE_CHECKING:
-    import numpy as np
 
 SCHEMA = 3  # 1 had no hashes; in 1 and 2 the keys of trials held the versions of distributions
 KEY = re.compile(r"[0-9a-f]{24}")
 LARGEST_RECORD = 4 << 20  # bytes; a record has about 2,000
 LARGEST_PLAN = 256 << 20  # bytes; a cell has about 1,000
 TEXT = 10_000  # characters
-ROUNDING = 1e-9  # between a mean here and the same mean on another machine
 LATEST = 1e11  # seconds since 1970: the year 5138
-
-
-class Invalid(BadFile):
-    """A record, or an entry of a plan, that can't be believed."""
-
-
-class Newer(Invalid):
-    """A record that a newer version wrote."""
-
-
-class RecordWarning(UserWarning):
-    """A record, or part of a plan, that can't be used."""
 
 
 def parse_json(content: bytes) -> dict[str, Any]:
@@ -311,83 +301,6 @@ def _check_ending(fields: Mapping[str, Any]) -> None:
 
 def _neither_finite(a: float | None, b: float | None) -> bool:
     return not any(value is not None and math.isfinite(value) for value in (a, b))
-
-
-# --- arrays ----------------------------------------------------------------------------------------------------------
-
-
-def check_errors(fields: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> None:
-    """The errors that a record states are the means of the errors of its samples: of test, or those held out."""
-    import numpy as np
-
-    from ..training.metrics import mean_of
-
-    group = arrays.get("test_group")
-    if group is not None and (group.shape != (fields["data"]["n_test"],) or group.dtype.kind not in "iu"):
-        raise Invalid("its starts are not one number for each of its test samples")
-    for name, stated in fields["metrics"].items():
-        errors = arrays.get(f"error_{name}")
-        if errors is None and name not in ("test_err", "val_err"):
-            continue
-        split, count = ("held-out", "n_val") if name == "val_err" else ("test", "n_test")
-        if errors is None:
-            raise Invalid(f"{name} has no errors by {split} sample behind it")
-        if errors.shape != (fields["data"].get(count),) or errors.dtype.kind != "f":
-            raise Invalid(f"the errors behind {name} are not one number for each of its {split} samples")
-        mean = mean_of(errors)
-        if not abs(mean - stated) <= ROUNDING * abs(mean) or np.minimum.reduce(errors) < 0:
-            raise Invalid(f"{name} is {stated!r}, and the mean of the errors behind it {mean!r}")
-
-
-def means_behind(metrics: Mapping[str, float], arrays: Mapping[str, np.ndarray]) -> dict[str, float]:
-    """The errors of a record of schema 1, to the last digit: nothing but its samples, which have a CRC, vouches for the
-    digits beyond `ROUNDING`."""
-    from ..training.metrics import mean_of
-
-    behind = {name: arrays[f"error_{name}"] for name in metrics if f"error_{name}" in arrays}
-    return {name: mean_of(behind[name]) if name in behind else stated for name, stated in metrics.items()}
-
-
-# Arrays that make sense together only: who asks for one of them is answered after a look at all.
-PARTNERS = (
-    ("curve_steps", "curve_losses"),
-    ("val_steps", "val_seconds", "val_errors"),
-    ("picture_index", "picture_input", "picture_truth", "picture_error"),
-)
-
-
-def with_partners(names: Collection[str]) -> set[str]:
-    return {*names, *(name for group in PARTNERS if not set(names).isdisjoint(group) for name in group)}
-
-
-def check_drawn(arrays: Mapping[str, np.ndarray]) -> None:
-    """Learning curves and pictures have shapes that can be drawn."""
-    from .pictures import SIDE
-
-    steps, losses = arrays.get("curve_steps"), arrays.get("curve_losses")
-    if (steps is None) != (losses is None):
-        raise Invalid("half of its learning curve is missing")
-    if steps is not None and losses is not None:
-        kinds = steps.dtype.kind in "iu" and losses.dtype.kind == "f"
-        if not (kinds and steps.ndim == 1 and steps.shape == losses.shape):
-            raise Invalid("its learning curve is damaged")
-    curve = [arrays[name] for name in ("val_steps", "val_seconds", "val_errors") if name in arrays]
-    if curve and (len(curve) != 3 or "".join(a.dtype.kind for a in curve) not in ("iff", "uff")):
-        raise Invalid("its learning curve of held-out samples is damaged")
-    if len({a.shape for a in curve}) > 1 or any(a.ndim != 1 for a in curve):
-        raise Invalid("its learning curve of held-out samples is damaged")
-    fields = [arrays[name] for name in ("picture_input", "picture_truth", "picture_error") if name in arrays]
-    index = arrays.get("picture_index")
-    if not fields and index is None:
-        return
-    if len(fields) != 3 or index is None or index.shape != (3,) or index.dtype.kind not in "iu" or index.min() < 0:
-        raise Invalid("its pictures are damaged")
-    for field in fields:
-        drawable = field.dtype.kind == "f" and 3 <= field.ndim <= 4 and field.shape[0] == 3 and field.size > 0
-        if not drawable or max(field.shape[2:]) > SIDE or field.shape[1] > SIDE:
-            raise Invalid("its pictures are damaged")
-    if fields[1].shape != fields[2].shape:
-        raise Invalid("its pictures are damaged")
 
 
 # --- plans -----------------------------------------------------------------------------------------------------------

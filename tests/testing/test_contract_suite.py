@@ -13,8 +13,9 @@ import torch
 from torch import nn
 
 from pdebench_hss import ModelSpec, Recipe, Scale, TaskSpec
+from pdebench_hss.base.errors import ContractError
 from pdebench_hss.data import cache as data
-from pdebench_hss.testing import models as contract
+from pdebench_hss.testing import Case, promises
 from pdebench_hss.testing.watching import watch
 
 
@@ -205,12 +206,12 @@ class SolvesInPlace:
 
 def broken_promises(network: type[nn.Module]) -> set[str]:
     spec = ModelSpec(name="subject", title="", build=network, hparams={"width": 32}, size_knob="width")
-    promises = [*contract.TRAINED, contract.size_knob_changes_the_size, contract.learns_four_samples]
+    asked = [*promises.TRAINED, promises.size_knob_changes_the_size, promises.learns_four_samples]
     broken = set()
-    for promise in promises:
+    for promise in asked:
         try:
-            contract.Case(spec, TASK, promise).run()
-        except (contract.ContractError, RuntimeError, ValueError):
+            Case(spec, TASK, promise).run()
+        except (ContractError, RuntimeError, ValueError):
             broken.add(promise.__name__)
     return broken
 
@@ -243,23 +244,23 @@ def test_a_mistake_is_caught_by_the_promise_it_breaks(network, promise):
 @pytest.mark.parametrize(
     ("network", "promise", "words"),
     [
-        (ChangesItsInput, contract.leaves_its_inputs_alone, "training changes its input in place"),
-        (FitsInPlace, contract.leaves_its_inputs_alone, "fit changes its input in place"),
-        (SolvesInPlace, contract.leaves_its_inputs_alone, "solve changes its input in place"),
-        (ReadsFrames, contract.looks_at_nothing_else, r"in training it reads the stack frames .* test_contract_suite"),
-        (InspectsTheStack, contract.looks_at_nothing_else, r"it reads the stack frames .*, at test_contract_suite.py:"),
-        (RaisesToSeeFrames, contract.looks_at_nothing_else, "it reads the stack frames of its callers"),
-        (ScansGarbage, contract.looks_at_nothing_else, r"it reads what the garbage collector knows \(gc\)"),
-        (ListsTheCache, contract.looks_at_nothing_else, "it lists data in the data cache"),
-        (OpensTheCache, contract.looks_at_nothing_else, "it opens sum_1d.h5 in the data cache"),
+        (ChangesItsInput, promises.leaves_its_inputs_alone, "training changes its input in place"),
+        (FitsInPlace, promises.leaves_its_inputs_alone, "fit changes its input in place"),
+        (SolvesInPlace, promises.leaves_its_inputs_alone, "solve changes its input in place"),
+        (ReadsFrames, promises.looks_at_nothing_else, r"in training it reads the stack frames .* test_contract_suite"),
+        (InspectsTheStack, promises.looks_at_nothing_else, r"it reads the stack frames .*, at test_contract_suite.py:"),
+        (RaisesToSeeFrames, promises.looks_at_nothing_else, "it reads the stack frames of its callers"),
+        (ScansGarbage, promises.looks_at_nothing_else, r"it reads what the garbage collector knows \(gc\)"),
+        (ListsTheCache, promises.looks_at_nothing_else, "it lists data in the data cache"),
+        (OpensTheCache, promises.looks_at_nothing_else, "it opens sum_1d.h5 in the data cache"),
     ],
 )
 def test_a_model_that_reaches_beyond_its_inputs_is_named(network, promise, words, cache):
     (cache / "data").mkdir(parents=True)
     spec = ModelSpec(name="subject", title="", build=network, hparams={"width": 32})
-    assert promise in (*contract.TRAINED, *contract.UNTRAINED)
-    with pytest.raises(contract.ContractError, match=words):
-        contract.Case(spec, TASK, promise).run()
+    assert promise in (*promises.TRAINED, *promises.UNTRAINED)
+    with pytest.raises(ContractError, match=words):
+        Case(spec, TASK, promise).run()
 
 
 def test_what_is_not_watched_may_read_what_it_likes():

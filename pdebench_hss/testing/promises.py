@@ -1,0 +1,307 @@
+"""The promises of a model. Each takes a `Subject` and raises `ContractError` if the promise is broken.
+
+`TRAINED` are those of models that the core trains, `UNTRAINED` those of models that fit or solve by themselves.
+"""
+
+from __future__ import annotations
+
+import copy
+import io
+import itertools
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from ..base.errors import ContractError
+from ..contract.search import ends
+from ..contract.task import TaskInfo
+from ..training.evaluation import Predictor
+from ..training.objective import Objective, mean_squared_error
+from ..training.optimizers import BETAS, CLIP_NORM, cosine
+from ..training.parameters import count_on_meta, count_parameters
+from .subject import SEED, Subject, samples
+from .watching import watch
+
+OVERFIT_SAMPLES = 4
+OVERFIT_STEPS = 500
+OVERFIT_LR = 5e-3
+OVERFIT_SHARE = 0.25
+ROUNDING = 1e-4
+
+
+def demand(kept: bool, message: str) -> None:
+    if not kept:
+        raise ContractError(message)
+
+
+# --- promises of all models -------------------------------------------------------------------------------------------
+
+
+def leaves_its_inputs_alone(subject: Subject) -> None:
+    """Fields are shared: what a model writes into them is what others would read."""
+    for name, use, fields in _uses(subject):
+        before = copy.deepcopy(fields)
+        use()
+        same = all(np.array_equal(a, b) for a, b in zip(fields, before, strict=True))
+        demand(same, f"{name} changes its input in place: let it work on a copy")
+
+
+def looks_at_nothing_else(subject: Subject) -> None:
+    """A prediction follows from the input and what was learned, not from what lies around in memory or on the disk."""
+    for name, use, _ in _uses(subject):
+        with watch() as acts:
+            use()
+        demand(not acts, f"in {name} {'; '.join(acts[:1])}")
+
+
+def _uses(subject: Subject) -> Iterator[tuple[str, Callable[[], Any], list[Any]]]:
+    """The ways in which the core calls a model, each with the fields that it hands over."""
+    model = subject.build()
+    if subject.is_trained:
+        x, y = subject.inputs(4), subject.pairs().outputs[:4]
+        objective = Objective(model, subject.pairs(), torch.device("cpu"))
+        yield "training", lambda: objective.of(model.train())(x, y).backward(), [x]
+        yield "prediction", lambda: torch.no_grad()(model.eval())(x), [x]
+        return
+    train, inputs = subject.pairs(subject.fit_dtype), samples(subject.task.spec).test.inputs.copy()
+    if hasattr(model, "fit"):
+        yield "fit", lambda: subject.fit(model, train), [train.inputs, train.outputs]
+    if hasattr(model, "solve"):
+        yield "solve", lambda: model.solve(inputs), [inputs]
+    else:
+        x = train.inputs[:2].clone()
+        yield "prediction", lambda: model(x), [x]
+
+
+# --- promises of models that the core trains -------------------------------------------------------------------------
+
+
+def shapes(subject: Subject) -> None:
+    """(batch, in_channels, *grid) -> (batch, out_channels, *grid), for any batch."""
+    model = subject.build().eval()
+    for batch in (1, 3):
+        x = subject.inputs(batch)
+        with torch.no_grad():
+            y = model(x)
+        expected = (batch, subject.task.out_channels, *subject.task.grid)
+        demand(tuple(y.shape) == expected, f"forward gave shape {tuple(y.shape)}, expected {expected}")
+        demand(bool(torch.isfinite(y).all()), "an untrained forward gave numbers that are not finite")
+
+
+def every_parameter_gets_a_gradient(subject: Subject) -> None:
+    """Also a zero gradient at the start is forgiven (zero-initialised layers), but not for several steps."""
+    model = subject.build().train()
+    parameters = dict(model.named_parameters())
+    demand(bool(parameters), "the model has no parameters, and neither fit() nor solve()")
+    optimizer = torch.optim.AdamW(parameters.values(), lr=1e-3)
+    x, y = subject.pairs().inputs[:4], subject.pairs().outputs[:4]
+    noise = torch.randn(x.shape, generator=torch.Generator().manual_seed(SEED))
+    silent = set(parameters)
+    objective = Objective(model, subject.pairs(), torch.device("cpu"))
+    # Noise as well, because data with a symmetry (mean-free, say) can hide a parameter that matters elsewhere.
+    for inputs in (x, noise, x, noise):
+        optimizer.zero_grad(set_to_none=True)
+        objective(inputs, y).backward()
+        for name, parameter in parameters.items():
+            if parameter.grad is not None and bool((parameter.grad != 0).any()):
+                silent.discard(name)
+        optimizer.step()
+    unused = sorted(name for name in silent if parameters[name].grad is None)
+    demand(not unused, f"no gradient reaches {_some(unused)}: is the output of that block used?")
+    demand(not silent, f"the gradient of {_some(sorted(silent))} is always zero: is it multiplied away?")
+
+
+def output_depends_on_the_input(subject: Subject) -> None:
+    model = subject.build().eval()
+    x = subject.inputs(2)
+    with torch.no_grad():
+        first, second = model(x[:1]), model(x[1:2])
+        changed = bool((first != second).any())
+    demand(changed, "two different inputs gave the same output: the model ignores its input")
+
+
+def samples_do_not_mix(subject: Subject) -> None:
+    """In evaluation a sample's output must not depend on its neighbours in the batch."""
+    model = subject.build().eval()
+    x = subject.inputs(3)
+    with torch.no_grad():
+        together, alone = model(x)[:1], model(x[:1])
+    demand(_close(together, alone), "a sample's output changes with the others in its batch (batch statistics?)")
+
+
+def deterministic_under_a_seed(subject: Subject) -> None:
+    x = subject.inputs(2)
+    with torch.no_grad():
+        first, second = (subject.build().eval()(x) for _ in range(2))
+        model = subject.build().eval()
+        once, again = model(x), model(x)
+    demand(torch.equal(first, second), "two builds under one seed differ: initialise from torch's generator only")
+    demand(torch.equal(once, again), "two evaluations of one input differ")
+
+
+def state_dict_round_trips(subject: Subject) -> None:
+    """Everything that a prediction needs is in the state dict."""
+    model, other = subject.build().eval(), subject.build(seed=SEED + 1).eval()
+    file = io.BytesIO()
+    torch.save(model.state_dict(), file)
+    file.seek(0)
+    other.load_state_dict(torch.load(file, weights_only=True))
+    x = subject.inputs(2)
+    with torch.no_grad():
+        same = torch.equal(model(x), other(x))
+    demand(same, "a copy with the same state dict predicts something else: a tensor is missing from it")
+
+
+def moves_dtype_and_device(subject: Subject) -> None:
+    model = subject.build().eval()
+    x = subject.inputs(2)
+    with torch.no_grad():
+        single = model(x)
+        double = copy.deepcopy(model).double()(x.double())
+    demand(double.dtype == torch.float64, f"after .double() the output is {double.dtype}: a tensor did not move along")
+    demand(_close(single.double(), double), "float32 and float64 disagree by more than rounding")
+    if torch.cuda.is_available():
+        with torch.no_grad():
+            demand(model.cuda()(x.cuda()).is_cuda, "after .cuda() the output is not on the device")
+
+
+def honest_parameter_count(subject: Subject) -> None:
+    """The same count on the meta device, which `params` and --match-params use."""
+    real = count_parameters(subject.build())
+    meta = count_on_meta(subject.spec, subject.task, subject.spec.hparams_for(subject.task))
+    demand(real == meta, f"counted {meta} on the meta device, {real} when built")
+    model = subject.build()
+    held = {id(p) for p in model.parameters()}
+    hidden = [n for n, v in _tensor_attributes(model) if isinstance(v, nn.Parameter) and id(v) not in held]
+    demand(not hidden, f"{_some(hidden)} are parameters that are not registered, so they are not counted")
+
+
+def size_knob_changes_the_size(subject: Subject) -> None:
+    knob = subject.spec.size_knob
+    hparams = subject.spec.hparams_for(subject.task)
+    demand(knob in hparams, f"size_knob {knob!r} is not among its hyper-parameters")
+    value = int(hparams[knob])  # type: ignore[index]
+    sizes = []
+    for factor in (1, 2, 4):
+        try:
+            sizes.append(count_on_meta(subject.spec, subject.task, {**hparams, knob: factor * value}).real)  # type: ignore[dict-item]
+        except ValueError:
+            continue  # a value that the model refuses with a reason
+    grows = len(sizes) > 1 and all(a < b for a, b in itertools.pairwise(sizes))
+    demand(grows, f"{knob} = {value} and multiples give {sizes} parameters: it must grow")
+
+
+def ends_of_its_ranges_can_be_built(subject: Subject) -> None:
+    """What `tune` may choose, one option at a time; pairs that don't go together a model may refuse."""
+    hparams = subject.spec.hparams_for(subject.task)
+    for name, found in subject.spec.search_for(subject.task).items():
+        for value in ends(found) if name in hparams else ():
+            try:
+                count_on_meta(subject.spec, subject.task, {**hparams, name: value})
+            except Exception as error:
+                raise ContractError(f"search: {name} = {value!r} can't be built: {error}") from error
+
+
+def learns_four_samples(subject: Subject) -> None:
+    """Four smooth samples are easy to remember: the loss must fall well below that of their mean.
+
+    The fields are not the task's own, whose difficulty is not the model's fault, and the model has the size that it has
+    at scale ``small``: at ``smoke`` it may be too small to learn anything.
+    """
+    hparams = subject.spec.hparams
+    model = subject.build(**(hparams(subject.task, "small") if callable(hparams) else {})).train()
+    x, y = (_smooth_fields(subject.task, c) for c in (subject.task.in_channels, subject.task.out_channels))
+    mask = None if subject.task.mask is None else torch.as_tensor(subject.task.mask, dtype=x.dtype)
+    loss_of = mean_squared_error(mask)
+    target = OVERFIT_SHARE * loss_of(y.mean(dim=0, keepdim=True).expand_as(y), y).item()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=OVERFIT_LR, betas=BETAS, weight_decay=0.0)
+    best = float("inf")
+    for step in range(OVERFIT_STEPS):
+        for group in optimizer.param_groups:
+            group["lr"] = cosine(step / OVERFIT_STEPS, OVERFIT_LR, OVERFIT_LR / 100)
+        optimizer.zero_grad(set_to_none=True)
+        loss = loss_of(model(x), y)
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), CLIP_NORM)
+        optimizer.step()
+        best = min(best, loss.item())
+        if best < target:
+            return
+    raise ContractError(f"loss {best:.2e} after {OVERFIT_STEPS} steps on four samples; {target:.2e} is expected")
+
+
+def _smooth_fields(task: TaskInfo, channels: int) -> Tensor:
+    """Random sums of the lowest cosines along each axis, scaled to at most 1: (samples, channels, *grid)."""
+    generator = torch.Generator().manual_seed(SEED + channels)
+    fields = torch.randn(OVERFIT_SAMPLES, channels, *(3 for _ in task.grid), generator=generator)
+    for n in task.grid:
+        waves = torch.cos(torch.pi * torch.arange(3)[:, None] * torch.linspace(0, 1, n))  # (3, n)
+        fields = torch.tensordot(fields, waves, dims=([2], [0]))  # the axis moves from the front to the back
+    return fields / fields.abs().max()
+
+
+TRAINED = (
+    shapes,
+    every_parameter_gets_a_gradient,
+    output_depends_on_the_input,
+    samples_do_not_mix,
+    deterministic_under_a_seed,
+    state_dict_round_trips,
+    moves_dtype_and_device,
+    honest_parameter_count,
+    ends_of_its_ranges_can_be_built,
+    leaves_its_inputs_alone,
+    looks_at_nothing_else,
+)
+
+
+# --- promises of models that fit or solve by themselves ---------------------------------------------------------------
+
+
+def _fitted(subject: Subject) -> Predictor:
+    model, train = subject.build(), subject.pairs(subject.fit_dtype)
+    subject.fit(model, train)
+    return Predictor(model, subject.task, train.normalizer, 4, torch.device("cpu"))
+
+
+def answers_in_the_right_shape(subject: Subject) -> None:
+    test = samples(subject.task.spec).test
+    prediction = _fitted(subject)(test.inputs)
+    expected = test.outputs.shape
+    demand(prediction.shape == expected, f"prediction has shape {prediction.shape}, expected {expected}")
+    demand(bool(np.isfinite(prediction).all()), "the prediction is not finite")
+
+
+def repeats_itself(subject: Subject) -> None:
+    inputs = samples(subject.task.spec).test.inputs
+    first, second = _fitted(subject)(inputs), _fitted(subject)(inputs)
+    demand(np.array_equal(first, second), "two fits to the same data predict differently")
+
+
+UNTRAINED = (answers_in_the_right_shape, repeats_itself, leaves_its_inputs_alone, looks_at_nothing_else)
+
+
+# --- helpers ---------------------------------------------------------------------------------------------------------
+
+
+def _close(a: Tensor, b: Tensor) -> bool:
+    scale = max(float(b.abs().max()), 1e-12)
+    return float((a - b).abs().max()) <= ROUNDING * scale
+
+
+def _some(names: list[str]) -> str:
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+
+
+def _tensor_attributes(module: nn.Module) -> Iterator[tuple[str, Any]]:
+    """Tensors kept in plain lists and dicts, where torch does not see them."""
+    for name, child in module.named_modules():
+        for attribute, value in vars(child).items():
+            if attribute.startswith("_") or isinstance(value, nn.Module):
+                continue
+            held = value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else ()
+            for item in held:
+                yield f"{name}.{attribute}".lstrip("."), item

@@ -1,0 +1,87 @@
+"""What the arrays beside a record must be: errors whose means the record states, and curves and pictures to draw."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING, Any
+
+from .invalid import Invalid
+
+if TYPE_CHECKING:
+    import numpy as np
+
+ROUNDING = 1e-9  # between a mean here and the same mean on another machine
+
+
+def check_errors(fields: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> None:
+    """The errors that a record states are the means of the errors of its samples: of test, or those held out."""
+    import numpy as np
+
+    from ..training.metrics import mean_of
+
+    group = arrays.get("test_group")
+    if group is not None and (group.shape != (fields["data"]["n_test"],) or group.dtype.kind not in "iu"):
+        raise Invalid("its starts are not one number for each of its test samples")
+    for name, stated in fields["metrics"].items():
+        errors = arrays.get(f"error_{name}")
+        if errors is None and name not in ("test_err", "val_err"):
+            continue
+        split, count = ("held-out", "n_val") if name == "val_err" else ("test", "n_test")
+        if errors is None:
+            raise Invalid(f"{name} has no errors by {split} sample behind it")
+        if errors.shape != (fields["data"].get(count),) or errors.dtype.kind != "f":
+            raise Invalid(f"the errors behind {name} are not one number for each of its {split} samples")
+        mean = mean_of(errors)
+        if not abs(mean - stated) <= ROUNDING * abs(mean) or np.minimum.reduce(errors) < 0:
+            raise Invalid(f"{name} is {stated!r}, and the mean of the errors behind it {mean!r}")
+
+
+def means_behind(metrics: Mapping[str, float], arrays: Mapping[str, np.ndarray]) -> dict[str, float]:
+    """The errors of a record of schema 1, to the last digit: nothing but its samples, which have a CRC, vouches for the
+    digits beyond `ROUNDING`."""
+    from ..training.metrics import mean_of
+
+    behind = {name: arrays[f"error_{name}"] for name in metrics if f"error_{name}" in arrays}
+    return {name: mean_of(behind[name]) if name in behind else stated for name, stated in metrics.items()}
+
+
+# Arrays that make sense together only: who asks for one of them is answered after a look at all.
+PARTNERS = (
+    ("curve_steps", "curve_losses"),
+    ("val_steps", "val_seconds", "val_errors"),
+    ("picture_index", "picture_input", "picture_truth", "picture_error"),
+)
+
+
+def with_partners(names: Collection[str]) -> set[str]:
+    return {*names, *(name for group in PARTNERS if not set(names).isdisjoint(group) for name in group)}
+
+
+def check_drawn(arrays: Mapping[str, np.ndarray]) -> None:
+    """Learning curves and pictures have shapes that can be drawn."""
+    from .pictures import SIDE
+
+    steps, losses = arrays.get("curve_steps"), arrays.get("curve_losses")
+    if (steps is None) != (losses is None):
+        raise Invalid("half of its learning curve is missing")
+    if steps is not None and losses is not None:
+        kinds = steps.dtype.kind in "iu" and losses.dtype.kind == "f"
+        if not (kinds and steps.ndim == 1 and steps.shape == losses.shape):
+            raise Invalid("its learning curve is damaged")
+    curve = [arrays[name] for name in ("val_steps", "val_seconds", "val_errors") if name in arrays]
+    if curve and (len(curve) != 3 or "".join(a.dtype.kind for a in curve) not in ("iff", "uff")):
+        raise Invalid("its learning curve of held-out samples is damaged")
+    if len({a.shape for a in curve}) > 1 or any(a.ndim != 1 for a in curve):
+        raise Invalid("its learning curve of held-out samples is damaged")
+    fields = [arrays[name] for name in ("picture_input", "picture_truth", "picture_error") if name in arrays]
+    index = arrays.get("picture_index")
+    if not fields and index is None:
+        return
+    if len(fields) != 3 or index is None or index.shape != (3,) or index.dtype.kind not in "iu" or index.min() < 0:
+        raise Invalid("its pictures are damaged")
+    for field in fields:
+        drawable = field.dtype.kind == "f" and 3 <= field.ndim <= 4 and field.shape[0] == 3 and field.size > 0
+        if not drawable or max(field.shape[2:]) > SIDE or field.shape[1] > SIDE:
+            raise Invalid("its pictures are damaged")
+    if fields[1].shape != fields[2].shape:
+        raise Invalid("its pictures are damaged")
