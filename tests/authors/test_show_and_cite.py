@@ -6,12 +6,10 @@ import json
 import re
 
 import pytest
-from board_records import make_trial
+from factories.records import bare_record, make_trial
 
 from pdebench_hss.contract.citations import bibliography, entries, in_words
 from pdebench_hss.contract.registry import load_registry
-from pdebench_hss.trials.record import Record
-from pdebench_hss.trials.status import Status
 from pdebench_hss.trials.store import Store
 
 HE = """@inproceedings{he2016deep,
@@ -99,8 +97,8 @@ def test_cite_reads_the_records_of_a_run(cli, tmp_path):
     store = Store(tmp_path / "board")
     store.prepare()
     for model, status in [("mean", "diverged"), ("resnet", "failed"), ("fno", "skipped"), ("gone", "timeout")]:
-        trial = make_trial(model, task="heat_1d", task_label="heat_1d")
-        store.put(Record(trial.key, trial, Status(status)))
+        trial = make_trial(model, task="heat_1d")
+        store.put(bare_record(trial, status))
     printed = cli("cite", "board").out
     assert [line for line in printed.splitlines() if line.startswith("% model")] == [
         "% model gone: its plugin is not installed here",

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from board_records import make_record, make_trial
+from factories.records import make_record, make_trial
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from board_of_records import make_record, make_trial, usual_board, write_board
+from factories.boards import page_record, page_trial, usual_board, write_board
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -67,11 +67,11 @@ a_trial = st.tuples(
 def random_records(trials) -> list:
     records = {}
     for model, seed, status, errors, losses, pictures, reason in trials:
-        trial = make_trial(model, seed=seed)
+        trial = page_trial(model, seed=seed)
         if status not in ("ok", "diverged"):
-            records[trial.key] = make_record(trial, None, status, reason)
+            records[trial.key] = page_record(trial, None, status, reason)
             continue
-        record = make_record(trial, float(np.mean(errors)), status, reason, pictures=pictures)
+        record = page_record(trial, float(np.mean(errors)), status, reason, pictures=pictures)
         samples = {
             **record.samples,
             "error_test_err": np.array(errors),
@@ -126,7 +126,7 @@ def test_every_reader_reads_both_forms(board, tmp_path):
 
 
 def test_arrays_that_are_alike_are_stored_once(tmp_path):
-    records = [make_record(make_trial(seed=seed), pictures=False) for seed in range(40)]
+    records = [page_record(page_trial(seed=seed), pictures=False) for seed in range(40)]
     alike = {name: np.linspace(0.05, 0.15, 5) for name in ("error_test_err", "error_relative_l2")}
     records = [dataclasses.replace(record, samples={**record.samples, **alike}) for record in records]
     sizes = []
@@ -176,7 +176,7 @@ def test_without_pictures_there_is_no_file_of_them_and_the_page_has_none(board):
 
 def test_a_live_record_wins_over_the_pack_and_is_taken_in_by_the_next(board):
     pack(Store(board))
-    new = make_record(make_trial("fno", "poisson_2d", 0), 0.05)
+    new = page_record(page_trial("fno", "poisson_2d", 0), 0.05)
     Store(board).put(new)
     assert Store(board).get(new.key) == new
     pack(Store(board))
@@ -186,7 +186,7 @@ def test_a_live_record_wins_over_the_pack_and_is_taken_in_by_the_next(board):
 
 def test_a_record_that_ended_worse_does_not_replace_a_packed_one(board):
     pack(Store(board))
-    worse = make_record(make_trial("fno", "poisson_2d", 0), None, "failed", "oh")
+    worse = page_record(page_trial("fno", "poisson_2d", 0), None, "failed", "oh")
     kept = Store(board).put(worse)
     assert kept.status == "ok"
     assert set(files(board)) == PACK
@@ -195,7 +195,7 @@ def test_a_record_that_ended_worse_does_not_replace_a_packed_one(board):
 
 def test_a_live_record_that_cant_be_believed_is_named_and_stays(board):
     pack(Store(board))
-    key = make_trial("fno", "poisson_2d", 0).key
+    key = page_trial("fno", "poisson_2d", 0).key
     (board / "records" / f"{key}.json").write_text("{")
     with pytest.warns(UserWarning, match=f"record {key}.json in .* can't be used"):
         assert Store(board).get(key) is None  # which of the two is meant nobody knows
@@ -211,7 +211,7 @@ def test_a_store_that_is_open_sees_a_board_being_packed_and_changed(board):
     before = store.all()
     pack(Store(board))
     assert store.all() == before
-    new = make_record(make_trial("late"), 0.3)
+    new = page_record(page_trial("late"), 0.3)
     Store(board).put(new)
     pack(Store(board))
     assert store.get(new.key) == new
@@ -244,12 +244,12 @@ def killed_at(step: int, board: Path) -> bool:
 
 @pytest.mark.parametrize("packed_before", [False, True])
 def test_killed_at_any_step_nothing_is_lost_and_the_next_pack_is_the_same(tmp_path, packed_before):
-    records = [make_record(make_trial(seed=seed), 0.1 + seed) for seed in range(3)]
+    records = [page_record(page_trial(seed=seed), 0.1 + seed) for seed in range(3)]
     start = write_board(tmp_path / "start", records)
     if packed_before:
         pack(Store(start))
-        Store(start).put(make_record(make_trial(seed=1), 0.05))
-        Store(start).put(make_record(make_trial(seed=7), 0.07))
+        Store(start).put(page_record(page_trial(seed=1), 0.05))
+        Store(start).put(page_record(page_trial(seed=7), 0.07))
     expected = everything(start)
     pack(Store(shutil.copytree(start, tmp_path / "calm")))
     step, was_killed = 0, True
@@ -289,7 +289,7 @@ def test_a_board_without_records_is_refused(tmp_path):
 
 
 def test_arrays_can_be_read_with_numpy_alone_as_the_module_says(board):
-    key = make_trial("neural_hss", "heat_1d", 1).key
+    key = page_trial("neural_hss", "heat_1d", 1).key
     expected = Store(board).samples(key, "curve_losses")["curve_losses"]
     pack(Store(board))
     dtype, (count,), start = packed_records.PackedRecords(board / "records")._line(key)["samples"]["curve_losses"]

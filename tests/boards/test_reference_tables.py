@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pdebench_hss_studies
 import pytest
-from board_records import make_record
+from factories.records import make_record
 from hypothesis import given
 from hypothesis import strategies as st
 from pdebench_hss_studies.published import published_tables

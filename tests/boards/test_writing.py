@@ -7,7 +7,7 @@ import shutil
 
 import numpy as np
 import pytest
-from board_records import make_record, make_trial
+from factories.records import make_record, make_trial
 
 import pdebench_hss as pb
 from pdebench_hss.base.errors import StoreError

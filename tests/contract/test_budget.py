@@ -7,21 +7,19 @@ import math
 import time
 from types import SimpleNamespace
 
-import numpy as np
 import pytest
 import torch
+from factories.training import NUMBERS, Clock, make_train
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
-from pdebench_hss import Recipe, Scale, TaskSpec
 from pdebench_hss.base.errors import UsageError
 from pdebench_hss.contract.budget import KINDS, Budget, Spent, parse_budget, parse_count
 from pdebench_hss.contract.optimizer import Optimizer
 from pdebench_hss.training import loop
 from pdebench_hss.training.loop import TrainingState, fit
-from pdebench_hss.training.normalization import Affine, Normalizer
 from pdebench_hss.training.optimizers import cosine
 from pdebench_hss.training.windows import TrainSet
 
@@ -123,18 +121,6 @@ def test_the_fraction_starts_at_zero_grows_and_ends_at_exactly_one(kind, amount,
 
 # --- the core runs the budget, not the model -------------------------------------------------------------------------
 
-NUMBERS = Optimizer(batch=4, lr=3e-2, lr_min=1e-4, weight_decay=0.1)
-
-
-def make_train(n=7) -> TrainSet:
-    size = Scale(grid=(8,), train=n, test=4, recipe=Recipe(batch=4, steps=4))
-    spec = TaskSpec(
-        name="toy", title="Toy", equation="u = f", dim=1, in_channels=1, out_channels=1, generate=lambda: None,
-        scales={"smoke": size}, linear=True,
-    )  # fmt: skip
-    one = Affine(np.zeros(1), np.ones(1))
-    return TrainSet(torch.ones(n, 1, 8), torch.ones(n, 1, 8), Normalizer(one, one), spec.info("smoke"))
-
 
 def make_network() -> nn.Module:
     return nn.Conv1d(1, 1, kernel_size=1)
@@ -145,17 +131,6 @@ def train(
 ) -> TrainingState:
     cpu = torch.device("cpu")
     return fit(module, pairs or make_train(), budget, numbers, seed=0, device=cpu, flops_step=flops_step, **options)
-
-
-class Clock:
-    """Time that passes by one tick whenever somebody looks."""
-
-    def __init__(self, tick: float) -> None:
-        self.now, self.tick = 0.0, tick
-
-    def perf_counter(self) -> float:
-        self.now += self.tick
-        return self.now
 
 
 @pytest.fixture

@@ -2,28 +2,11 @@
 
 import numpy as np
 import pytest
+from factories.tasks import make_task
 from matplotlib.image import imread
 
 from pdebench_hss.base.errors import UsageError
-from pdebench_hss.contract.task import Recipe, Scale, TaskSpec
 from pdebench_hss.data.preview import preview, shell_power
-
-
-def make_task(grid, inputs=1, outputs=1, steps=1, **keywords):
-    size = Scale(grid, train=4, test=1, steps=steps, recipe=Recipe(steps=1, batch=1))
-    spec = TaskSpec(
-        name="toy",
-        title="Toy--Task",
-        equation="-Lap u = f",
-        dim=len(grid),
-        in_channels=inputs,
-        out_channels=outputs,
-        generate="no:where",
-        linear=True,
-        scales={"smoke": size},
-        **keywords,
-    )
-    return spec.info("smoke")
 
 
 def make_data(task, n=4):
@@ -41,16 +24,16 @@ def corner(grid):
 
 
 KINDS = {
-    "curves": make_task((32,)),
-    "curves of many channels": make_task((32,), inputs=3, outputs=9),
-    "space-time": make_task((32,), steps=6, rollout=True),
-    "a rollout of one step": make_task((16,), steps=1, rollout=True),
-    "images": make_task((16, 24), periodic=True),
-    "images with a mask": make_task((16, 16), mask=corner),
-    "images with parameters": make_task((16, 16), inputs=4, outputs=2, evolves=True),
-    "images in time": make_task((16, 16), inputs=2, outputs=2, steps=5, rollout=True),
-    "cubes": make_task((8, 8, 12)),
-    "cubes of many channels": make_task((8, 8, 8), inputs=2, outputs=3),
+    "curves": make_task(grid=(32,)),
+    "curves of many channels": make_task(grid=(32,), channels=(3, 9)),
+    "space-time": make_task(grid=(32,), steps=6, rollout=True),
+    "a rollout of one step": make_task(grid=(16,), steps=1, rollout=True),
+    "images": make_task(grid=(16, 24), periodic=True),
+    "images with a mask": make_task(grid=(16, 16), mask=corner),
+    "images with parameters": make_task(grid=(16, 16), channels=(4, 2), evolves=True),
+    "images in time": make_task(grid=(16, 16), channels=(2, 2), steps=5, rollout=True),
+    "cubes": make_task(grid=(8, 8, 12)),
+    "cubes of many channels": make_task(grid=(8, 8, 8), channels=(2, 3)),
 }
 
 

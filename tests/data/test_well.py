@@ -4,34 +4,20 @@ import h5py
 import numpy as np
 import pytest
 import torch
+from factories.tasks import make_task
 from pdebench_hss_tasks.gray_scott import FORWARD
 from the_well.data import WellDataset
 from the_well.data.normalization import ZScoreNormalization
 
 from pdebench_hss.base.errors import DataError, UsageError
-from pdebench_hss.contract.task import Recipe, Scale, TaskSpec
 from pdebench_hss.data.well import export_well
 
 GRID = (8, 6, 10)
 N = {"train": 3, "test": 2}
 
 
-def make_task(dim=2, inputs=1, outputs=1, steps=1, **keywords):
-    size = Scale(GRID[:dim], train=3, test=2, steps=steps, recipe=Recipe(steps=1, batch=1))
-    spec = TaskSpec(
-        name="toy",
-        title="Toy",
-        equation="-Lap u = f",
-        dim=dim,
-        in_channels=inputs,
-        out_channels=outputs,
-        generate="no:where",
-        linear=True,
-        scales={"smoke": size},
-        params={"beta": 0.25},
-        **keywords,
-    )
-    return spec.info("smoke")
+def well_task(dim=2, **options):
+    return make_task(grid=GRID[:dim], train=3, test=2, equation="-Lap u = f", params={"beta": 0.25}, **options)
 
 
 def make_splits(task):
@@ -58,7 +44,7 @@ def fields_last(channels):
 @pytest.mark.parametrize("split", N)
 @pytest.mark.parametrize("dim", [1, 2, 3])
 def test_a_steady_task_gives_inputs_as_constant_fields(tmp_path, dim, split):
-    task = make_task(dim, inputs=2, outputs=3)
+    task = well_task(dim, channels=(2, 3))
     splits = make_splits(task)
     export_well(tmp_path, task, splits)
     data = WellDataset(path=str(tmp_path), well_split_name=split)
@@ -74,7 +60,7 @@ def test_a_steady_task_gives_inputs_as_constant_fields(tmp_path, dim, split):
 
 @pytest.mark.parametrize("dim", [1, 2, 3])
 def test_an_evolving_task_gives_two_frames_and_its_parameters(tmp_path, dim):
-    task = make_task(dim, inputs=4, outputs=2, evolves=True, periodic=True)
+    task = well_task(dim, channels=(4, 2), evolves=True, periodic=True)
     splits = make_splits(task)
     export_well(tmp_path, task, splits)
     data = WellDataset(path=str(tmp_path), well_split_name="train")
@@ -87,7 +73,7 @@ def test_an_evolving_task_gives_two_frames_and_its_parameters(tmp_path, dim):
 
 @pytest.mark.parametrize("dim", [1, 2])
 def test_a_rollout_is_a_trajectory(tmp_path, dim):
-    task = make_task(dim, inputs=2, outputs=2, steps=5, rollout=True)
+    task = well_task(dim, channels=(2, 2), steps=5, rollout=True)
     splits = make_splits(task)
     export_well(tmp_path, task, splits)
     inputs, outputs = splits["test"]
@@ -104,14 +90,14 @@ def test_a_rollout_is_a_trajectory(tmp_path, dim):
 
 @pytest.mark.parametrize(("periodic", "code"), [(True, 2), (False, 0)])
 def test_boundaries_are_periodic_or_walls(tmp_path, periodic, code):
-    task = make_task(2, periodic=periodic)
+    task = well_task(2, periodic=periodic)
     export_well(tmp_path, task, make_splits(task))
     sample = WellDataset(path=str(tmp_path), well_split_name="train")[0]
     assert sample["boundary_conditions"].tolist() == [[code, code], [code, code]]
 
 
 def test_a_mask_is_a_further_constant_field(tmp_path):
-    task = make_task(2, mask=half_plane)
+    task = well_task(2, mask=half_plane)
     export_well(tmp_path, task, make_splits(task))
     data = WellDataset(path=str(tmp_path), well_split_name="train")
     assert data.metadata.constant_field_names[0] == ["input_0", "mask"]
@@ -119,7 +105,7 @@ def test_a_mask_is_a_further_constant_field(tmp_path):
 
 
 def test_statistics_are_those_of_train_and_normalise_it(tmp_path):
-    task = make_task(2, inputs=1, outputs=1)
+    task = well_task(2, channels=(1, 1))
     splits = {split: (3 + 2 * x, 7 + 5 * y) for split, (x, y) in make_splits(task).items()}
     export_well(tmp_path, task, splits)
     data = WellDataset(
@@ -147,7 +133,7 @@ def test_a_real_task_goes_through(tmp_path):
 
 def test_the_layout_is_complete(tmp_path):
     """What the format asks for beyond what WellDataset reads today."""
-    task = make_task(2, periodic=True)
+    task = well_task(2, periodic=True)
     path = export_well(tmp_path, task, make_splits(task))[0]
     with h5py.File(path) as file:
         assert file.attrs["simulation_parameters"].tolist() == ["beta"]
@@ -161,10 +147,10 @@ def test_the_layout_is_complete(tmp_path):
 
 
 def test_what_the_layout_can_not_hold_is_refused(tmp_path):
-    skew = make_task(2, coords=lambda grid: np.indices(grid) + 0.1 * np.indices(grid)[::-1])
+    skew = well_task(2, coords=lambda grid: np.indices(grid) + 0.1 * np.indices(grid)[::-1])
     with pytest.raises(UsageError, match="not a product of axes"):
         export_well(tmp_path, skew, make_splits(skew))
-    task = make_task(2)
+    task = well_task(2)
     with pytest.raises(UsageError, match="splits are train, valid, test"):
         export_well(tmp_path, task, {"holdout": make_splits(task)["test"]})
     inputs, outputs = make_splits(task)["train"]
@@ -174,7 +160,5 @@ def test_what_the_layout_can_not_hold_is_refused(tmp_path):
 
 
 def test_four_axes_are_refused(tmp_path):
-    size = Scale((4, 4, 4, 4), train=1, test=1, recipe=Recipe(steps=1, batch=1))
-    spec = TaskSpec("t4", "T", "e", 4, 1, 1, generate="no:where", linear=True, scales={"smoke": size})
     with pytest.raises(UsageError, match="4 axes; The Well's layout has at most 3"):
-        export_well(tmp_path, spec.info("smoke"), {})
+        export_well(tmp_path, make_task(grid=(4, 4, 4, 4)), {})

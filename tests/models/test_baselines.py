@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from paper_tasks import make_task
+from factories.tasks import make_task
 from pdebench_hss_models.baselines import COARSE_SOLVER, LINEAR, MEAN, PERSISTENCE
 from pdebench_hss_models.baselines import ridge as ridge_module
 from pdebench_hss_models.baselines.ridge import RIDGES, check_memory, choose_ridge, leave_one_out, truncated_svd

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from paper_tasks import make_task, numel
+from factories.tasks import make_task, numel
 from pdebench_hss_models.deeponet import DEEPONET, MANY_SENSORS
 
 from pdebench_hss import TaskInfo
@@ -79,19 +79,6 @@ def test_unknown_tasks_with_huge_grids_get_a_bounded_branch():
     row = DEEPONET.hparams_for(make_task(grid=(100, 100, 100), scale="small", channels=(2, 1)))
     stride = row["sensor_stride"]
     assert 2 * (-(-100 // stride)) ** 3 <= MANY_SENSORS["small"] < 2 * (-(-100 // (stride - 1))) ** 3
-
-
-def test_the_same_seed_gives_the_same_network():
-    outputs = []
-    for _ in range(2):
-        torch.manual_seed(3)
-        outputs.append(build(make_task())(torch.ones(1, 1, 16)))
-    assert torch.equal(*outputs)
-
-
-def test_the_size_knob_turns_the_size():
-    sizes = [numel(build(make_task(), **{DEEPONET.size_knob: width})) for width in (4, 8, 16)]
-    assert sizes == sorted(set(sizes))
 
 
 def test_the_papers_learning_rates_in_3d_and_nobody_elses():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from paper_tasks import make_task, numel
+from factories.tasks import make_task, numel
 from pdebench_hss_models.fno import FNO
 from pdebench_hss_models.fno.model import SpectralConvolution
 
@@ -94,19 +94,6 @@ def test_complex_weights_survive_a_change_of_precision(move):
     moved = move(model)
     assert moved.layers[0].spectral.weight.dtype == torch.complex128
     assert torch.allclose(moved(x.double()).float(), before, rtol=1e-5, atol=1e-7)
-
-
-def test_the_same_seed_gives_the_same_network():
-    outputs = []
-    for _ in range(2):
-        torch.manual_seed(3)
-        outputs.append(build(make_task())(torch.ones(1, 1, 16)))
-    assert torch.equal(*outputs)
-
-
-def test_the_size_knob_turns_the_size():
-    sizes = [numel(build(make_task(), **{FNO.size_knob: width})) for width in (4, 8, 16)]
-    assert sizes == sorted(set(sizes))
 
 
 def test_more_modes_than_the_grid_has_are_refused_and_never_asked_for_by_default():

@@ -7,7 +7,7 @@ import copy
 import numpy as np
 import pytest
 import torch
-from paper_tasks import make_task
+from factories.tasks import make_task
 from pdebench_hss_models.fno import FNO as SPEC
 from pdebench_hss_models.fno.model import FNO, Pointwise, SpectralConvolution
 from pdebench_hss_models.fno.truncated import fourier_layer

@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 import torch
-from paper_tasks import make_task
+from factories.tasks import make_task
 from pdebench_hss_models.green_learning import GREEN_LEARNING
 from pdebench_hss_models.green_learning.quadrature import cell_sizes, trapezoidal
 from torch import Tensor, nn

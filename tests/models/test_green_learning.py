@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from paper_tasks import make_task, numel
+from factories.tasks import make_task, numel
 from pdebench_hss_models.green_learning import GREEN_LEARNING
 from pdebench_hss_models.green_learning import model as module
 from pdebench_hss_models.green_learning.quadrature import cell_sizes

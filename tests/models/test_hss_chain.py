@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from paper_tasks import make_task
+from factories.tasks import make_task
 from pdebench_hss_models.neural_hss.apply.chain import chain
 from pdebench_hss_models.neural_hss.apply.cost import CPU, Axis, price
 from pdebench_hss_models.neural_hss.layer import HSSChain, HSSLayer, forest_map

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
+from factories.tasks import make_task
 from pdebench_hss_models.neural_hss import pdebench_hss_models
 from pdebench_hss_models.neural_hss.fit.model import (
     CUTOFFS,
@@ -25,21 +26,12 @@ from pdebench_hss_models.neural_hss.fit.refine import pseudo_solve, refine
 from pdebench_hss_models.neural_hss.matrix.factors import to_dense
 from torch import Tensor
 
-from pdebench_hss import Recipe, Scale, TaskInfo, TaskSpec
+from pdebench_hss import TaskInfo
 from pdebench_hss.contract.selection import check_options, choose
 from pdebench_hss.training.normalization import Affine, Normalizer
 
 SPEC = next(spec for spec in pdebench_hss_models() if spec.name == "hss_fit")
 POINTS = 128
-
-
-def make_task(points: int = POINTS, dim: int = 1, linear: bool = True, channels=(1, 1)) -> TaskInfo:
-    size = Scale(grid=(points,) * dim, train=8, test=4, recipe=Recipe(batch=4, steps=4))
-    spec = TaskSpec(
-        name="toy", title="Toy", equation="u = f", dim=dim, in_channels=channels[0], out_channels=channels[1],
-        generate="nowhere:generate", scales={"smoke": size}, linear=linear,
-    )  # fmt: skip
-    return spec.info("smoke")
 
 
 def differences(points: int, drift: float = 0.0) -> Tensor:
@@ -113,7 +105,7 @@ def held_out_error(f: Tensor, y: Tensor, symmetric: str, options: dict) -> float
 
 
 def test_the_assumption_is_an_option_of_the_model_and_other_words_are_refused() -> None:
-    task = make_task()
+    task = make_task(grid=(POINTS,))
     hparams = SPEC.hparams_for(task)
     assert hparams["symmetric"] == "auto"
     chosen = check_options(
@@ -172,7 +164,7 @@ def make_train(task: TaskInfo, operator: Tensor, samples: int, shift: float = 0.
 
 
 def test_the_model_fits_itself_and_predicts_in_normalised_units() -> None:
-    task = make_task()
+    task = make_task(grid=(POINTS,))
     train = make_train(task, GREEN, 40, shift=0.7)
     model = SPEC.make(task, SPEC.hparams_for(task))
     assert isinstance(model, HSSFit)
@@ -186,7 +178,7 @@ def test_the_model_fits_itself_and_predicts_in_normalised_units() -> None:
 @pytest.mark.parametrize("points", [8, 30, 45])
 @pytest.mark.parametrize("samples", [1, 2, 5, 64])
 def test_any_size_and_number_of_samples(points: int, samples: int) -> None:
-    task = make_task(points)
+    task = make_task(grid=(points,))
     model = SPEC.make(task, SPEC.hparams_for(task))
     train = make_train(task, torch.linalg.inv(differences(points)), samples)
     model.fit(train)
@@ -198,7 +190,7 @@ def test_any_size_and_number_of_samples(points: int, samples: int) -> None:
 
 
 def test_a_rank_above_the_leaf_size_is_harmless() -> None:
-    task = make_task(32)
+    task = make_task(grid=(32,))
     model = SPEC.make(task, {"levels": 3, "rank": 6, "sweeps": 5})  # leaves of four points
     train = make_train(task, torch.linalg.inv(differences(32)), 50)
     model.fit(train)
@@ -206,7 +198,7 @@ def test_a_rank_above_the_leaf_size_is_harmless() -> None:
 
 
 def test_fitting_twice_gives_the_same_numbers() -> None:
-    task = make_task(32)
+    task = make_task(grid=(32,))
     train = make_train(task, torch.linalg.inv(differences(32)), 20)
     first = SPEC.make(task, SPEC.hparams_for(task))
     second = copy.deepcopy(first)
@@ -217,7 +209,7 @@ def test_fitting_twice_gives_the_same_numbers() -> None:
 
 
 def test_a_fitted_model_round_trips_through_its_state() -> None:
-    task = make_task(32)
+    task = make_task(grid=(32,))
     train = make_train(task, torch.linalg.inv(differences(32)), 20, shift=0.3)
     model, other = (SPEC.make(task, SPEC.hparams_for(task)) for _ in range(2))
     model.fit(train)
@@ -227,7 +219,7 @@ def test_a_fitted_model_round_trips_through_its_state() -> None:
 
 def test_what_it_can_not_do_has_a_reason() -> None:
     assert SPEC.training_free
-    assert SPEC.unsupported(make_task()) is None
-    assert SPEC.unsupported(make_task(linear=False)) == "needs a linear PDE"
-    assert SPEC.unsupported(make_task(points=8, dim=2)) == "1D only"
-    assert SPEC.unsupported(make_task(channels=(2, 1))) == "needs one input and one output channel"
+    assert SPEC.unsupported(make_task(grid=(POINTS,))) is None
+    assert SPEC.unsupported(make_task(grid=(POINTS,), linear=False)) == "needs a linear PDE"
+    assert SPEC.unsupported(make_task(grid=(8, 8))) == "1D only"
+    assert SPEC.unsupported(make_task(grid=(POINTS,), channels=(2, 1))) == "needs one input and one output channel"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from paper_tasks import make_task
+from factories.tasks import make_task
 from pdebench_hss_models.neural_hss.apply.ways import WAYS
 from pdebench_hss_models.neural_hss.model import NeuralHSS
 from pdebench_hss_models.neural_hss.triton import layer as triton_layer

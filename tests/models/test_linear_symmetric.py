@@ -7,7 +7,7 @@ import copy
 import numpy as np
 import pytest
 import torch
-from paper_tasks import make_task
+from factories.tasks import make_task
 from pdebench_hss_models.baselines import LINEAR, LINEAR_SYMMETRIC
 from pdebench_hss_models.baselines.symmetric import Fit, apply, held_out_ridge
 from torch import Tensor

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 import torch
-from paper_tasks import make_task, numel
+from factories.tasks import make_task, numel
 from pdebench_hss_models.neural_hss import pdebench_hss_models
 from pdebench_hss_models.neural_hss.hparams import PAPER
 from pdebench_hss_models.neural_hss.lift import CPMap, field_map

@@ -7,7 +7,7 @@ from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from board_of_records import make_record, make_trial, usual_board, write_board
+from factories.boards import page_record, page_trial, usual_board, write_board
 from pdebench_hss_studies.published import published_tables
 
 from pdebench_hss.report import write_report
@@ -149,7 +149,7 @@ def test_charts_are_drawn_when_they_come_into_view(page, report):
 
 
 def test_several_train_sizes_make_a_study(page, tmp_path):
-    records = [make_record(make_trial(n_train=n), 1 / n) for n in (16, 32, 64)]
+    records = [page_record(page_trial(n_train=n), 1 / n) for n in (16, 32, 64)]
     write_report([write_board(tmp_path / "board", records)], tmp_path / "report.html", published_tables())
     page.goto((tmp_path / "report.html").as_uri())
     page.locator("#studies").scroll_into_view_if_needed()
@@ -159,9 +159,9 @@ def test_several_train_sizes_make_a_study(page, tmp_path):
 
 
 def test_nothing_a_plugin_says_runs_in_the_page(browser, tmp_path):
-    evil = make_trial(EVIL, EVIL, equation=EVIL, hparams={EVIL: EVIL})
-    records = [make_record(evil), make_record(make_trial("fno", EVIL, equation=EVIL), None, "failed", EVIL)]
-    records += [make_record(make_trial(EVIL, EVIL, n_train=32, equation=EVIL))]
+    evil = page_trial(EVIL, EVIL, equation=EVIL, hparams={EVIL: EVIL})
+    records = [page_record(evil), page_record(page_trial("fno", EVIL, equation=EVIL), None, "failed", EVIL)]
+    records += [page_record(page_trial(EVIL, EVIL, n_train=32, equation=EVIL))]
     write_report([write_board(tmp_path / "board", records)], tmp_path / "report.html", published_tables())
     page = browser.new_page()
     page.add_init_script("window.hacks = 0; window.hacked = () => { window.hacks += 1; };")
@@ -190,14 +190,14 @@ def test_an_unknown_trial_in_a_link_is_explained(page, report):
 
 
 def test_a_live_board_grows_by_itself_and_keeps_the_open_trial(page, tmp_path):
-    board = write_board(tmp_path / "board", [make_record(make_trial("fno"), 0.2)], [make_trial("resnet")])
+    board = write_board(tmp_path / "board", [page_record(page_trial("fno"), 0.2)], [page_trial("resnet")])
     with Server(board, "127.0.0.1", 0, published_tables()) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         page.goto(server.address)
         page.locator("#leaderboard-body").get_by_role("link", name="FNO").click()
         until(page, "document.querySelectorAll('#trial img').length === 12")
         assert "missing: not run yet" in page.locator("#leaderboard-body").inner_text()
-        write_board(board, [make_record(make_trial("resnet"), 0.1)])
+        write_board(board, [page_record(page_trial("resnet"), 0.1)])
         until(page, "document.querySelector('#leaderboard-body').innerText.includes('0.1000')")
         assert page.locator("#trial-title").is_visible()
         page.keyboard.press("Escape")

@@ -9,7 +9,7 @@ import re
 from html.parser import HTMLParser
 
 import pytest
-from board_of_records import make_record, make_trial, usual_board, write_board
+from factories.boards import page_record, page_trial, usual_board, write_board
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -88,7 +88,7 @@ def test_embedded_data_come_back_and_can_not_end_their_element(text):
 
 def test_strings_of_plugins_add_no_element(tmp_path):
     def scripts(name: str) -> int:
-        board = write_board(tmp_path / str(len(name)), [make_record(make_trial(name), None, "failed", name)])
+        board = write_board(tmp_path / str(len(name)), [page_record(page_trial(name), None, "failed", name)])
         write_report([board], tmp_path / "report.html")
         return len(Elements((tmp_path / "report.html").read_text(encoding="utf-8")).scripts)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from board_of_records import make_record, make_trial, usual_board, write_board
+from factories.boards import page_record, page_trial, usual_board, write_board
 from pdebench_hss_studies.published import published_tables
 
 from pdebench_hss.contract.reference_table import printed
@@ -49,7 +49,7 @@ def test_skipped_failed_and_missing_cells_are_rows_with_their_reason(tmp_path):
 
 def test_errors_keep_every_bit(tmp_path):
     error = 3.123456789012345e-8
-    board = write_board(tmp_path / "board", [make_record(make_trial(), error)])
+    board = write_board(tmp_path / "board", [page_record(page_trial(), error)])
     data = json.loads(json.dumps(data_of(board)))
     (row,) = data["summary"]["rows"]
     assert row["test_err_mean"] == error
@@ -57,16 +57,16 @@ def test_errors_keep_every_bit(tmp_path):
 
 
 def test_rows_that_are_not_ranked_together_are_in_different_groups(tmp_path):
-    trials = [make_trial(), make_trial(n_train=32), make_trial("resnet"), make_trial(task="heat_1d")]
-    board = write_board(tmp_path / "board", [make_record(trial) for trial in trials])
+    trials = [page_trial(), page_trial(n_train=32), page_trial("resnet"), page_trial(task="heat_1d")]
+    board = write_board(tmp_path / "board", [page_record(trial) for trial in trials])
     groups = {(r["task"], r["model"], r["n_train"]): r["group"] for r in data_of(board)["summary"]["rows"]}
     assert groups["poisson_2d", "fno", 64] == groups["poisson_2d", "resnet", 64]
     assert len(set(groups.values())) == 3
 
 
 def test_the_same_trial_on_two_boards_is_two_trials(tmp_path):
-    one = write_board(tmp_path / "one", [make_record(make_trial(), 0.1)])
-    two = write_board(tmp_path / "two", [make_record(make_trial(), 0.2)])
+    one = write_board(tmp_path / "one", [page_record(page_trial(), 0.1)])
+    two = write_board(tmp_path / "two", [page_record(page_trial(), 0.2)])
     data = data_of(one, two)
     assert [(row["board"], row["test_err_mean"]) for row in data["summary"]["rows"]] == [(0, 0.1), (1, 0.2)]
     assert len(data["details"]["trials"]) == 2
@@ -75,7 +75,7 @@ def test_the_same_trial_on_two_boards_is_two_trials(tmp_path):
 
 def test_every_trial_has_its_settings_provenance_curve_and_errors(tmp_path):
     data = data_of(usual_board(tmp_path / "board"))["details"]
-    (trial,) = (make_trial("fno", "heat_1d", 1),)
+    (trial,) = (page_trial("fno", "heat_1d", 1),)
     detail = data["trials"][f"0-{trial.key}"]
     settings = data["pools"]["settings"][detail["settings"]]
     assert (settings["hparams.width"], settings["optimizer.lr"]) == (8, 1e-3)
@@ -107,7 +107,7 @@ def test_the_papers_numbers_stand_beside_ours(tmp_path):
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
 def test_what_is_not_a_number_is_missing_and_the_data_stay_json(value):
-    record = make_record(make_trial(), value, predict_ms=value)
+    record = page_record(page_trial(), value, predict_ms=value)
     board = Board("board", [record], {record.key: np.array([0.1, 0.2])}, {record.key: ([1, 2], [0.5, value])})
     data = page_data([board])
     json.dumps(data, allow_nan=False)

@@ -6,22 +6,13 @@ import io
 
 import numpy as np
 import pytest
+from factories.tasks import make_task
 
-from pdebench_hss import Recipe, Scale, TaskSpec
 from pdebench_hss.contract.registry import load_registry
 from pdebench_hss.data.cache import ensure
 from pdebench_hss.trials.context import Context
 from pdebench_hss.trials.pictures import pick, pictures
 from pdebench_hss.trials.run_trial import run_trial
-
-
-def info(grid, steps=1, channels=1, **more):
-    size = Scale(grid, train=4, test=4, steps=steps, recipe=Recipe(batch=4, steps=1))
-    spec = TaskSpec(
-        name="toy", title="toy", equation="y = x", dim=len(grid), in_channels=channels, out_channels=channels,
-        linear=True, generate=lambda seeds, size: None, scales={"smoke": size}, rollout=steps > 1, **more,
-    )  # fmt: skip
-    return spec.info("smoke")
 
 
 def fields(*shape, seed=0):
@@ -39,7 +30,7 @@ def test_best_lower_median_and_worst_are_picked(errors, expected):
 def test_an_error_far_below_single_precision_of_the_field_is_still_seen():
     truth = 1.0 + fields(3, 1, 16, 16)
     error = 1e-9 * fields(3, 1, 16, 16, seed=1)
-    kept = pictures(info((16, 16)), truth, truth, truth + error, np.array([1.0, 2.0, 3.0]))
+    kept = pictures(make_task(grid=(16, 16)), truth, truth, truth + error, np.array([1.0, 2.0, 3.0]))
     np.testing.assert_allclose(kept["picture_error"], error, rtol=1e-3, atol=1e-14)
     np.testing.assert_allclose(kept["picture_truth"], truth, rtol=2.0**-11)
     assert kept["picture_truth"].dtype == np.float32
@@ -47,28 +38,28 @@ def test_an_error_far_below_single_precision_of_the_field_is_still_seen():
 
 def test_long_sides_are_strided_and_short_ones_are_not():
     x = fields(2, 2, 300, 128)
-    kept = pictures(info((300, 128), channels=2), x, x, x, np.zeros(2))
+    kept = pictures(make_task(grid=(300, 128), channels=(2, 2)), x, x, x, np.zeros(2))
     assert kept["picture_input"].shape == (3, 2, 100, 128)
     np.testing.assert_allclose(kept["picture_input"][0], x[0, :, ::3], rtol=2.0**-11)
 
 
 def test_a_cube_is_cut_through_its_middle():
     x = fields(1, 1, 8, 8, 8)
-    kept = pictures(info((8, 8, 8)), x, x, x, np.zeros(1))
+    kept = pictures(make_task(grid=(8, 8, 8)), x, x, x, np.zeros(1))
     np.testing.assert_allclose(kept["picture_truth"][0, 0], x[0, 0, :, :, 4], rtol=2.0**-11)
 
 
 def test_a_rollout_in_one_dimension_is_a_space_time_picture_and_in_two_its_last_step():
     line, plane = fields(1, 5, 1, 16), fields(1, 5, 1, 8, 8)
-    kept = pictures(info((16,), steps=5), line[:, 0], line, line, np.zeros(1))
+    kept = pictures(make_task(grid=(16,), steps=5, rollout=True), line[:, 0], line, line, np.zeros(1))
     np.testing.assert_allclose(kept["picture_truth"][0, 0], line[0, :, 0], rtol=2.0**-11)
     assert kept["picture_input"].shape == (3, 1, 16)
-    kept = pictures(info((8, 8), steps=5), plane[:, 0], plane, plane, np.zeros(1))
+    kept = pictures(make_task(grid=(8, 8), steps=5, rollout=True), plane[:, 0], plane, plane, np.zeros(1))
     np.testing.assert_allclose(kept["picture_truth"][0, 0], plane[0, -1, 0], rtol=2.0**-11)
 
 
 def test_points_outside_the_domain_are_left_out():
-    task = info((8, 8), mask=lambda grid: np.arange(64).reshape(grid) % 3 > 0)
+    task = make_task(grid=(8, 8), mask=lambda grid: np.arange(64).reshape(grid) % 3 > 0)
     x = fields(1, 1, 8, 8)
     kept = pictures(task, x, x, x, np.zeros(1))
     for name in ("input", "truth", "error"):
@@ -79,7 +70,7 @@ def test_the_largest_built_in_picture_takes_less_than_a_megabyte_on_disk():
     """Gray-Scott at the paper's 128 x 128: two fields and two constant parameters in, two fields out."""
     x = np.concatenate([fields(3, 2, 128, 128), np.ones((3, 2, 128, 128))], axis=1)
     y = fields(3, 2, 128, 128, seed=1)  # noise: nothing compresses worse
-    task = info((128, 128), channels=4)
+    task = make_task(grid=(128, 128), channels=(4, 4))
     buffer = io.BytesIO()
     np.savez_compressed(buffer, **pictures(task, x, y, y + fields(3, 2, 128, 128, seed=2), np.zeros(3)))
     assert buffer.tell() < 1_000_000

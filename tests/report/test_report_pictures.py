@@ -8,7 +8,7 @@ import json
 
 import numpy as np
 import pytest
-from board_of_records import make_samples
+from factories.boards import make_samples
 
 from pdebench_hss.report.gallery import gallery
 from pdebench_hss.report.panels import panels

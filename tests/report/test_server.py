@@ -9,7 +9,7 @@ import threading
 import time
 
 import pytest
-from board_of_records import make_record, make_trial, usual_board, write_board
+from factories.boards import page_record, page_trial, usual_board, write_board
 
 from pdebench_hss.report.server import Server
 from pdebench_hss.trials.store import Store
@@ -79,7 +79,7 @@ def test_no_other_address_leads_anywhere(server, path):
 def test_a_record_that_is_not_on_the_board_can_not_be_asked_for(server):
     outside = Store(server.board.store.path.parent)
     outside.prepare()
-    record = make_record(make_trial("stranger"))
+    record = page_record(page_trial("stranger"))
     outside.put(record)
     assert ask(server, f"/pictures/0-{record.key}.json")[0].status == 404
     assert ask(server, f"/pictures/0-../../records/{record.key}.json")[0].status == 404
@@ -113,7 +113,7 @@ def test_unchanged_data_are_not_sent_again_and_a_new_record_is(server):
     version = ask(server, "/data.json")[0].headers["ETag"]
     answer, body = ask(server, "/data.json", **{"If-None-Match": version})
     assert (answer.status, body) == (304, b"")
-    write_board(server.board.store.path, [make_record(make_trial("deeponet"), 0.05)])
+    write_board(server.board.store.path, [page_record(page_trial("deeponet"), 0.05)])
     for _ in range(100):
         answer, body = ask(server, "/data.json", **{"If-None-Match": version})
         if answer.status == 200:
@@ -125,12 +125,12 @@ def test_unchanged_data_are_not_sent_again_and_a_new_record_is(server):
 
 
 def test_who_watches_a_run_takes_a_tenth_of_one_core_at_most(tmp_path, monkeypatch):
-    board = write_board(tmp_path / "board", [make_record(make_trial("fno"))])
+    board = write_board(tmp_path / "board", [page_record(page_trial("fno"))])
     clock = iter(range(0, 10_000, 5))  # every look at the clock is five seconds later
     monkeypatch.setattr("pdebench_hss.report.server.time.monotonic", lambda: next(clock))
     with Server(board, "127.0.0.1", 0) as server:
         first, _ = server.board.data()  # began at 0 s, ended at 5 s
-        write_board(board, [make_record(make_trial("deeponet"), 0.05)])
+        write_board(board, [page_record(page_trial("deeponet"), 0.05)])
         versions = [server.board.data()[0] for _ in range(9)]  # at 10, 15, ... 50 s
     assert versions == [first] * 8 + [versions[-1]]
     assert versions[-1] != first

@@ -6,11 +6,12 @@ import dataclasses
 import json
 from pathlib import Path
 
-import numpy as np
 import pytest
+from factories.records import bare_record, make_trial
+from factories.tasks import make_spec
 from torch import nn
 
-from pdebench_hss import ModelSpec, Recipe, Scale, TaskInfo, TaskSpec
+from pdebench_hss import ModelSpec, TaskInfo, TaskSpec
 from pdebench_hss.base.errors import PdebenchError, PluginError, UsageError
 from pdebench_hss.contract.budget import Budget
 from pdebench_hss.contract.optimizer import Optimizer
@@ -19,8 +20,7 @@ from pdebench_hss.runs import plan as planner
 from pdebench_hss.runs.config import make_config
 from pdebench_hss.runs.plan import Action, Plan, make_plan
 from pdebench_hss.training import counting
-from pdebench_hss.trials.record import Record
-from pdebench_hss.trials.status import STORED, Status
+from pdebench_hss.trials.status import STORED
 from pdebench_hss.trials.store import Store
 from pdebench_hss.trials.trial import Trial
 
@@ -29,12 +29,8 @@ def build(task: TaskInfo, width: int = 8, gain: float = 1.0) -> nn.Module:
     return nn.Linear(width, 10, bias=False)
 
 
-def make_task(name="toy", linear=True, **options) -> TaskSpec:
-    size = Scale(grid=(8,), train=8, test=4, recipe=Recipe(batch=4, steps=4, lr=1e-3))
-    return TaskSpec(
-        name=name, title="Toy Eq.", equation="u = f", dim=1, in_channels=1, out_channels=1,
-        scales={"smoke": size}, linear=linear, params={"nu": 0.1}, **{"generate": lambda: None, **options},
-    )  # fmt: skip
+def make_task(name="toy", **options) -> TaskSpec:
+    return make_spec(name, (8,), title="Toy Eq.", params={"nu": 0.1}, **{"generate": lambda: None, **options})
 
 
 def make_model(name="net", **options) -> ModelSpec:
@@ -59,13 +55,6 @@ def store(tmp_path) -> Store:
 def plan(store: Store, *specs, version="1.0", distribution="my-solver", **options) -> Plan:
     config = make_config({"tasks": "all", "scale": "smoke", "device": "cpu", "jobs": 1, **options})
     return make_plan(config, make_registry(*specs, version=version, distribution=distribution), store)
-
-
-def make_record(trial: Trial, status: str, reason: str = "", **fields) -> Record:
-    if status == "ok":
-        metrics = {"test_err": 0.5, "relative_l2": 0.5}
-        fields |= {"metrics": metrics, "data": {"n_test": 4}, "samples": {"error_test_err": np.full(4, 0.5)}}
-    return Record(trial.key, trial, Status(status), reason, **fields)
 
 
 def only(plan: Plan):
@@ -98,7 +87,7 @@ def test_planning_writes_nothing(store):
 def test_what_another_run_would_only_repeat_is_cached_and_the_rest_is_tried_again(store, status):
     store.prepare()
     trial = only(plan(store)).trial
-    record = make_record(trial, status, "a reason", seconds={"fit": 1.0, "total": 2.0})
+    record = bare_record(trial, status, "a reason", seconds={"fit": 1.0, "total": 2.0})
     store.put(record)
     cell = only(plan(store))
     settled = status in ("ok", "skipped", "diverged", "over_budget")
@@ -111,7 +100,7 @@ def test_what_another_run_would_only_repeat_is_cached_and_the_rest_is_tried_agai
 def test_force_runs_what_is_cached(store):
     store.prepare()
     trial = only(plan(store)).trial
-    store.put(make_record(trial, "ok", seconds={"fit": 1.0, "total": 2.0}))
+    store.put(bare_record(trial, "ok", seconds={"fit": 1.0, "total": 2.0}))
     assert only(plan(store)).action == Action.CACHED
     assert only(plan(store, force=True)).action == Action.RUN
 
@@ -210,12 +199,7 @@ def test_a_network_that_raises_while_sizes_are_matched_is_named(store):
 
 # --- keys ------------------------------------------------------------------------------------------------------------
 
-TRIAL = Trial(
-    model="net", model_label="net", model_version="1", hparams={"width": 8},
-    optimizer=Optimizer(4, 1e-3, 1e-5, 0.0), task="toy", task_label="toy",
-    task_params={"nu": 0.1}, data_id="d", data_seed=0, scale="smoke",
-    budget=Budget("steps", 4), n_train=8, seed=0, device="cpu", params_target=None, protocol=1,
-)  # fmt: skip
+TRIAL = make_trial(hparams={"width": 8}, task_params={"nu": 0.1})
 LABELS = {"model_label", "task_label", "equation", "metric", "training_free", "tuned"}  # spelling, not substance
 FIELDS = [f.name for f in dataclasses.fields(Trial)]
 
@@ -369,7 +353,7 @@ def remember(store: Store, fit: float, total: float, steps: int, status="ok", **
     store.prepare()
     trial = only(plan(store, **options)).trial
     spent = {"steps": steps} if steps else {}
-    store.put(make_record(trial, status, spent=spent, seconds={"fit": fit, "total": total}))
+    store.put(bare_record(trial, status, spent=spent, seconds={"fit": fit, "total": total}))
 
 
 @pytest.mark.parametrize(

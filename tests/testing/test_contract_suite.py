@@ -10,9 +10,10 @@ import sys
 import h5py
 import pytest
 import torch
+from factories.tasks import make_spec
 from torch import nn
 
-from pdebench_hss import ModelSpec, Recipe, Scale, TaskSpec
+from pdebench_hss import ModelSpec, TaskSpec
 from pdebench_hss.base.errors import ContractError
 from pdebench_hss.data import cache as data
 from pdebench_hss.testing import Case, promises
@@ -25,18 +26,7 @@ def make_task() -> TaskSpec:
         x = torch.stack(fields).double().numpy()
         return x, x[:, :1] + x[:, 1:]
 
-    scale = Scale((16,), train=8, test=4, recipe=Recipe(batch=4, steps=4))
-    return TaskSpec(
-        name="sum_1d",
-        title="Sum",
-        equation="y = a + b",
-        dim=1,
-        in_channels=2,
-        out_channels=1,
-        linear=True,
-        generate=generate,
-        scales={"smoke": scale},
-    )
+    return make_spec("sum_1d", channels=(2, 1), generate=generate)
 
 
 TASK = make_task()

@@ -10,15 +10,15 @@ from typing import ClassVar
 import numpy as np
 import pytest
 import torch
+from factories.records import make_trial
+from factories.training import NUMBERS, STEPS, make_network, make_train, same_state, train_once
 from fake_device import FakeCuda, FakeDevice
-from test_loop import NUMBERS, STEPS, make_network, make_train, same_state, train_once
 from torch import Tensor, nn
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from pdebench_hss import ModelSpec
 from pdebench_hss.base.errors import Interrupted
 from pdebench_hss.contract.budget import Budget
-from pdebench_hss.contract.optimizer import Optimizer
 from pdebench_hss.contract.registry import load_registry
 from pdebench_hss.data import blind, cache
 from pdebench_hss.data.blind import BlindData
@@ -29,7 +29,6 @@ from pdebench_hss.training.loop import Diverged, fit
 from pdebench_hss.training.normalization import Affine, Normalizer
 from pdebench_hss.trials.context import Context
 from pdebench_hss.trials.run_trial import run_trial
-from pdebench_hss.trials.trial import Trial
 
 GPU = torch.device("cuda", 0)
 REGISTRY = load_registry()
@@ -57,11 +56,9 @@ def run_on(monkeypatch, kind: str, model: str | ModelSpec, task: str, n: int = 6
     monkeypatch.setattr(cache, "read_split", lambda *_: test)
     chosen = model if isinstance(model, ModelSpec) else REGISTRY.model(model).spec
     registry = SimpleNamespace(model=lambda _: SimpleNamespace(spec=chosen), task=REGISTRY.task)
-    trial = Trial(
-        model=chosen.name, model_label=chosen.name, model_version="1", task=task, task_label=task,
-        hparams=chosen.hparams_for(info), optimizer=Optimizer(4, 1e-3, 1e-5, 0.0),
-        task_params=spec.params, data_id="d", data_seed=0, scale="smoke", budget=Budget("steps", 3),
-        n_train=n, seed=0, device=kind, **options,
+    trial = make_trial(
+        chosen.name, task=task, hparams=chosen.hparams_for(info), task_params=spec.params, budget=Budget("steps", 3),
+        n_train=n, device=kind, **{"equation": "", "metric": "", **options},
     )  # fmt: skip
     return run_trial(trial, Context(), registry)
 

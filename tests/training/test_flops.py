@@ -4,31 +4,13 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
 import pytest
 import torch
+from factories.training import make_train
 from torch import Tensor, nn
 
-from pdebench_hss import Recipe, Scale, TaskInfo, TaskSpec
 from pdebench_hss.training.flops import count
 from pdebench_hss.training.loop import count_step_flops
-from pdebench_hss.training.normalization import Affine, Normalizer
-from pdebench_hss.training.windows import TrainSet
-
-
-def make_task(grid=(8,), channels=1) -> TaskInfo:
-    size = Scale(grid=grid, train=8, test=4, recipe=Recipe(batch=4, steps=4))
-    return TaskSpec(
-        name="toy", title="Toy", equation="u = f", dim=len(grid), in_channels=channels, out_channels=channels,
-        generate=lambda: None, scales={"smoke": size}, linear=True,
-    ).info("smoke")  # fmt: skip
-
-
-def make_train(n=6, channels=1, grid=(8,)) -> TrainSet:
-    generator = torch.Generator().manual_seed(0)
-    one = Affine(np.zeros(channels), np.ones(channels))
-    inputs, outputs = (torch.randn(n, channels, *grid, generator=generator) for _ in range(2))
-    return TrainSet(inputs, outputs, Normalizer(one, one), make_task(grid, channels))
 
 
 def test_a_linear_layer_costs_two_per_weight_and_row():
@@ -146,7 +128,7 @@ class Eventful(nn.Module):
 
 def test_counting_leaves_weights_buffers_gradients_random_state_and_data_unchanged():
     torch.manual_seed(3)
-    module, train = Eventful(), make_train()
+    module, train = Eventful(), make_train(n=6)
     weights = [p.detach().clone() for p in module.parameters()]
     buffers = {name: b.clone() for name, b in module.named_buffers()}
     inputs, outputs, random = train.inputs.clone(), train.outputs.clone(), torch.get_rng_state()

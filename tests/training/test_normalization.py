@@ -5,15 +5,17 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from factories.tasks import make_spec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pdebench_hss import Recipe, Scale, TaskSpec
+from pdebench_hss import TaskSpec
 from pdebench_hss.contract.task import NORMALIZATIONS
 from pdebench_hss.data.cache import Split, TaskData
 from pdebench_hss.training.normalization import fit_affine
 from pdebench_hss.training.windows import prepare
 
+TASK = {"grid": (6,), "channels": (2, 2)}
 property_of_fields = settings(max_examples=60, deadline=None)
 
 
@@ -25,14 +27,6 @@ def fields(draw):
     per_channel = (1, shape[1]) + (1,) * (len(shape) - 2)
     x = rng.normal(size=shape) + rng.normal(size=per_channel)
     return x * 10.0 ** rng.uniform(-8, 8, size=per_channel)
-
-
-def make_task(rollout: bool = False, normalization: str = "max", steps: int = 1) -> TaskSpec:
-    size = Scale(grid=(6,), train=8, test=4, steps=steps, recipe=Recipe(batch=4, steps=4))
-    return TaskSpec(
-        name="toy", title="Toy", equation="u = f", dim=1, in_channels=2, out_channels=2, generate=lambda: None,
-        scales={"smoke": size}, linear=True, rollout=rollout, normalization=normalization,
-    )  # fmt: skip
 
 
 def make_data(spec: TaskSpec, train, test) -> TaskData:
@@ -105,7 +99,7 @@ def test_an_unknown_kind_is_refused():
 
 @pytest.mark.parametrize("kind", NORMALIZATIONS)
 def test_the_normaliser_is_fitted_on_train_alone(kind):
-    spec, train = make_task(normalization=kind), random_split(0, 8)
+    spec, train = make_spec(**TASK, normalization=kind), random_split(0, 8)
     quiet, loud = random_split(1, 4), tuple(1e3 * part for part in random_split(2, 4))
     fitted = [prepare(make_data(spec, train, test), torch.float64) for test in (quiet, loud)]
     for side in ("inputs", "outputs"):
@@ -118,7 +112,7 @@ def test_the_normaliser_is_fitted_on_train_alone(kind):
 
 
 def test_training_pairs_of_a_steady_task_are_its_samples():
-    spec, (inputs, outputs) = make_task(), random_split(0, 8)
+    spec, (inputs, outputs) = make_spec(**TASK), random_split(0, 8)
     train = prepare(make_data(spec, (inputs, outputs), random_split(1, 4)), torch.float64)
     np.testing.assert_allclose(train.normalizer.inputs.restore(train.inputs.numpy()), inputs, rtol=1e-14)
     np.testing.assert_allclose(train.normalizer.outputs.restore(train.outputs.numpy()), outputs, rtol=1e-14)
@@ -126,7 +120,7 @@ def test_training_pairs_of_a_steady_task_are_its_samples():
 
 @pytest.mark.parametrize("kind", NORMALIZATIONS)
 def test_a_rollout_task_is_learnt_as_residuals_of_single_steps(kind):
-    spec = make_task(rollout=True, normalization=kind, steps=3)
+    spec = make_spec(**TASK, rollout=True, normalization=kind, steps=3)
     start, later = random_split(0, 5, steps=3)
     train = prepare(make_data(spec, (start, later), random_split(1, 4, steps=3)), torch.float64)
     before, change = [], []
@@ -144,5 +138,5 @@ def test_a_rollout_task_is_learnt_as_residuals_of_single_steps(kind):
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_pairs_come_in_the_precision_asked_for(dtype):
-    train = prepare(make_data(make_task(), random_split(0, 8), random_split(1, 4)), dtype)
+    train = prepare(make_data(make_spec(**TASK), random_split(0, 8), random_split(1, 4)), dtype)
     assert train.inputs.dtype == train.outputs.dtype == dtype

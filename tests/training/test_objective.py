@@ -7,10 +7,10 @@ import math
 import numpy as np
 import pytest
 import torch
-from test_loop import NUMBERS, make_network, make_train, same_state, train_once
+from factories.tasks import make_task
+from factories.training import NUMBERS, make_network, make_train, same_state, train_once
 from torch import nn
 
-from pdebench_hss import Recipe, Scale, TaskSpec
 from pdebench_hss.data.cache import Split, TaskData
 from pdebench_hss.training.loop import Diverged, count_step_flops
 from pdebench_hss.training.objective import Batch, Objective, mean_squared_error
@@ -36,16 +36,14 @@ class WithLoss(nn.Module):
 
 def rollout(history: int = 1, normalization: str = "zscore", samples: int = 3) -> TaskData:
     """Trajectories of noise: nothing about them is special, so a mistake can't hide."""
-    size = Scale(grid=GRID, train=samples, test=1, steps=STEPS, recipe=Recipe(batch=4, steps=4))
-    spec = TaskSpec(
-        name="noise", title="Noise", equation="u' = ?", dim=1, in_channels=CHANNELS, out_channels=CHANNELS,
-        generate=lambda: None, scales={"smoke": size}, linear=False, rollout=True, normalization=normalization,
-        history=history,
+    task = make_task(
+        "noise", GRID, steps=STEPS, train=samples, test=1, channels=(CHANNELS, CHANNELS), linear=False, rollout=True,
+        normalization=normalization, history=history,
     )  # fmt: skip
     frames = 1.0 + np.random.default_rng(3).standard_normal((samples, STEPS + 1, CHANNELS, *GRID))
     known = frames[:, :history][:, ::-1].reshape(samples, -1, *GRID)
     split = Split(known, frames[:, history:])
-    return TaskData(spec.info("smoke"), split, split, "")
+    return TaskData(task, split, split, "")
 
 
 def make_model(train: TrainSet) -> nn.Module:

@@ -4,24 +4,16 @@ from __future__ import annotations
 
 import pytest
 import torch
+from factories.tasks import make_task
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from pdebench_hss import ModelSpec, Recipe, Scale, TaskInfo, TaskSpec
+from pdebench_hss import ModelSpec, TaskInfo
 from pdebench_hss.base.errors import UsageError
 from pdebench_hss.training.parameters import Count, count_on_meta, count_parameters, match_parameters
 
-
-def make_task() -> TaskInfo:
-    size = Scale(grid=(8,), train=8, test=4, recipe=Recipe(batch=4, steps=4))
-    return TaskSpec(
-        name="toy", title="Toy", equation="u = f", dim=1, in_channels=1, out_channels=1, generate=lambda: None,
-        scales={"smoke": size}, linear=True,
-    ).info("smoke")  # fmt: skip
-
-
-TASK = make_task()
+TASK = make_task(grid=(8,))
 
 
 class Flat(nn.Module):

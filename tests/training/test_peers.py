@@ -10,7 +10,7 @@ import time
 import numpy as np
 import pytest
 import torch
-from board_records import TRIAL
+from factories.records import TRIAL
 from test_loop import make_train
 from test_optimizers import WithOptimizer, lbfgs
 from torch import nn

@@ -10,10 +10,10 @@ from typing import ClassVar
 import pytest
 import torch
 import torch.distributed as dist
-from board_records import TRIAL
+from factories.records import TRIAL
+from factories.training import make_network
 from fake_device import FakeCuda, FakeDevice
 from test_fake_gpu import GPU, SCALE, run_on, train
-from test_loop import make_network
 from torch import Tensor, nn
 
 from pdebench_hss import ModelSpec

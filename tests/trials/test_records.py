@@ -2,43 +2,28 @@
 
 from __future__ import annotations
 
-import dataclasses
+import functools
 import json
 import os
 
 import numpy as np
 import pytest
+from factories import records
 
 from pdebench_hss.base import files
 from pdebench_hss.base.errors import StoreError
 from pdebench_hss.base.hashing import digest
-from pdebench_hss.contract.budget import Budget
-from pdebench_hss.contract.optimizer import Optimizer
 from pdebench_hss.trials.record import Record
 from pdebench_hss.trials.status import STORED, Status
 from pdebench_hss.trials.store import RecordWarning, Store
 from pdebench_hss.trials.trial import Trial, trial_key
 from pdebench_hss.trials.validation import Invalid, check_trial
 
-TRIAL = Trial(
-    model="net", model_label="net", model_version="1", hparams={"width": 8},
-    optimizer=Optimizer(4, 1e-3, 1e-5, 0.0), task="toy", task_label="toy",
-    task_params={}, data_id="d", data_seed=0, scale="smoke", budget=Budget("steps", 4), n_train=8,
-    seed=0, device="cpu",
-)  # fmt: skip
+make_trial = functools.partial(records.make_trial, hparams={"width": 8}, equation="", metric="")
 
 
-def make_trial(**changes) -> Trial:
-    return dataclasses.replace(TRIAL, **changes)
-
-
-def make_record(trial: Trial | None = None, status="ok", **fields) -> Record:
-    """One that ended well has an error, and the errors of three test samples behind it."""
-    trial = trial or TRIAL
-    if status == "ok":
-        error = fields.setdefault("metrics", {"test_err": 0.5})["test_err"]
-        fields = {"data": {"n_test": 3}, "samples": {"error_test_err": np.full(3, error)}, **fields}
-    return Record(trial.key, trial, Status(status), **fields)
+def make_record(trial: Trial | None = None, **changes) -> Record:
+    return records.bare_record(trial or make_trial(), **changes)
 
 
 @pytest.fixture

@@ -1,42 +1,33 @@
-"""Boards made of records that nobody ran: small, exact and quick, for tests of the page."""
+"""Whole boards of records that nobody ran: small, exact and quick, with the curves and pictures that a page draws."""
 
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from pdebench_hss.contract.budget import Budget
-from pdebench_hss.contract.optimizer import Optimizer
 from pdebench_hss.trials.record import Record
 from pdebench_hss.trials.status import Status
 from pdebench_hss.trials.store import Store
 from pdebench_hss.trials.trial import Trial
 
-TRIAL = Trial(
-    model="fno", model_label="fno", model_version="1", hparams={"width": 8},
-    optimizer=Optimizer(4, 1e-3, 1e-5, 0.0), task="poisson_2d",
-    task_label="poisson_2d", task_params={}, data_id="d", data_seed=0, scale="small",
-    budget=Budget("steps", 100), n_train=64, seed=0, device="cpu", equation="Poisson Eq.", metric="relative_l2",
-)  # fmt: skip
+from .records import PROVENANCE, make_trial
+
+HARDWARE = {"id": "machine-a", "cpu": "a cpu", "cores": 2}
 
 
-def make_trial(model="fno", task="poisson_2d", seed=0, **changes) -> Trial:
-    names = {"model": model, "model_label": model, "task": task, "task_label": task, "data_id": f"data of {task}"}
-    return dataclasses.replace(TRIAL, **names, seed=seed, **changes)
+def page_trial(model="fno", task="poisson_2d", seed=0, **changes: Any) -> Trial:
+    usual = {"data_id": f"data of {task}", "scale": "small", "n_train": 64, "budget": Budget("steps", 100)}
+    words = {"hparams": {"width": 8}, "equation": "Poisson Eq."}
+    return make_trial(model, seed, task=task, **{**usual, **words, **changes})
 
 
-def make_record(trial: Trial, error: float | None = 0.1, status="ok", reason="", pictures=True, **fields) -> Record:
+def page_record(trial: Trial, error: float | None = 0.1, status="ok", reason="", pictures=True, **fields) -> Record:
     """A record as a run would leave it; without an error it has no results."""
-    provenance = {
-        "hardware": {"id": "machine-a", "cpu": "a cpu", "cores": 2},
-        "versions": {"torch": "2"},
-        "source": {"commit": "abc", "modified": False},
-        "threads": 1,
-        "started": 1.7e9,
-        "ended": 1.7e9 + 1,
-    }
+    source = {"commit": "abc", "modified": False}
+    provenance = {**PROVENANCE, "hardware": HARDWARE, "source": source}
     if error is None:
         return Record(trial.key, trial, Status(status), reason, provenance=provenance)
     return Record(
@@ -91,10 +82,10 @@ def usual_board(folder: Path) -> Path:
     for task, factor in (("poisson_2d", 1.0), ("heat_1d", 0.1)):
         for seed in (0, 1):
             records += [
-                make_record(make_trial("mean", task, seed, training_free=True), 0.9 * factor),
-                make_record(make_trial("fno", task, seed), (0.2 + 0.01 * seed) * factor),
-                make_record(make_trial("neural_hss", task, seed), (0.1 + 0.01 * seed) * factor, flops_step=3e7),
+                page_record(page_trial("mean", task, seed, training_free=True), 0.9 * factor),
+                page_record(page_trial("fno", task, seed), (0.2 + 0.01 * seed) * factor),
+                page_record(page_trial("neural_hss", task, seed), (0.1 + 0.01 * seed) * factor, flops_step=3e7),
             ]
-    skipped = make_record(make_trial("green_learning"), None, "skipped", "needs a linear PDE")
-    failed = make_record(make_trial("resnet"), None, "failed", "ValueError: the kernel is too wide")
-    return write_board(folder, [*records, skipped, failed], [make_trial("deeponet")])
+    skipped = page_record(page_trial("green_learning"), None, "skipped", "needs a linear PDE")
+    failed = page_record(page_trial("resnet"), None, "failed", "ValueError: the kernel is too wide")
+    return write_board(folder, [*records, skipped, failed], [page_trial("deeponet")])

@@ -1,8 +1,9 @@
-"""Records for tests of tables: a trial that is like any other unless told what to change."""
+"""Trials and records that nobody ran: one is like any other unless told what to change."""
 
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import numpy as np
 
@@ -26,11 +27,16 @@ PROVENANCE = {
 }  # fmt: skip
 
 
-def make_trial(model="net", seed=0, **changes) -> Trial:
-    return dataclasses.replace(TRIAL, model=model, model_label=model, seed=seed, **changes)
+def make_trial(model="net", seed=0, **changes: Any) -> Trial:
+    """Labels are the names unless given."""
+    labels = {"model_label": model, "task_label": changes.get("task", TRIAL.task)}
+    return dataclasses.replace(TRIAL, model=model, seed=seed, **{**labels, **changes})
 
 
-def make_record(model="net", error=None, seed=0, status="ok", reason="", sha256="abc", **changes) -> Record:
+def make_record(
+    model="net", error: float | None = None, seed=0, status="ok", reason="", sha256="abc", **changes: Any
+) -> Record:
+    """All that a table shows of a trial; ``changes`` are those of the trial."""
     trial = make_trial(model, seed, **changes)
     return Record(
         trial.key,
@@ -45,3 +51,12 @@ def make_record(model="net", error=None, seed=0, status="ok", reason="", sha256=
         provenance=dict(PROVENANCE),
         samples={} if error is None else {"error_test_err": np.full(4, float(error))},
     )
+
+
+def bare_record(trial: Trial = TRIAL, status="ok", reason="", **fields: Any) -> Record:
+    """The least that a store takes: one that ended well has an error, and the errors of its test samples behind it."""
+    if status == "ok":
+        metrics = fields.setdefault("metrics", {"test_err": 0.5, **({trial.metric: 0.5} if trial.metric else {})})
+        behind = {"error_test_err": np.full(3, metrics["test_err"])}
+        fields = {"data": {"n_test": 3}, "samples": behind, **fields}
+    return Record(trial.key, trial, Status(status), reason, **fields)
