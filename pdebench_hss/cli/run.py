@@ -10,6 +10,7 @@ from .output import PluginOption, StrictOption
 from .where import (
     CudaGraphsOption,
     DataDirOption,
+    DataSeedOption,
     DdpOption,
     DeviceOption,
     ExecutorOption,
@@ -18,8 +19,12 @@ from .where import (
     PrecisionOption,
     RayAddressOption,
     ResourcesOption,
+    ScaleOption,
     StorageOption,
+    TasksOption,
     TimeoutOption,
+    TrainSizeOption,
+    settings_of,
 )
 
 
@@ -27,8 +32,8 @@ def run(
     models: Annotated[
         str | None, typer.Option(help="Models: names, globs, name[width=8,lr=4e-3], or all (default).")
     ] = None,
-    tasks: Annotated[str | None, typer.Option(help="Tasks, likewise.")] = None,
-    scale: Annotated[str | None, typer.Option(help="smoke, small (default) or paper.")] = None,
+    tasks: TasksOption = None,
+    scale: ScaleOption = None,
     seeds: Annotated[str | None, typer.Option(help="3 means seeds 0, 1, 2; 0,7 means those.  [default: 1]")] = None,
     budget: Annotated[
         str | None,
@@ -37,7 +42,7 @@ def run(
     match_params: Annotated[
         str | None, typer.Option(help="Resize every model to about this many parameters, e.g. 300k.")
     ] = None,
-    train_size: Annotated[int | None, typer.Option(help="Use only the first N training samples.")] = None,
+    train_size: TrainSizeOption = None,
     val: Annotated[
         str | None,
         typer.Option(help="Hold out 10% (or a number) of the training samples and record the error on them."),
@@ -57,7 +62,7 @@ def run(
     cuda_graphs: CudaGraphsOption = None,
     out: Annotated[str | None, typer.Option(help="Results directory.  [default: leaderboards/latest]")] = None,
     data_dir: DataDirOption = None,
-    data_seed: Annotated[int | None, typer.Option(help="Another draw of the data.  [default: 0]")] = None,
+    data_seed: DataSeedOption = None,
     config: Annotated[str | None, typer.Option(help="A YAML file with any of these options; flags win.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan and stop.")] = False,
     force: ForceOption = None,
@@ -72,36 +77,11 @@ def run(
     pdebench-hss run --models 'fno[lr=4e-3,weight_decay=1e-4]' --tasks 'burgers_1d[history=4]' --val 10%
     pdebench-hss run --config experiment.yaml --dry-run
     """
+    flags = settings_of(locals(), "config", "dry_run")
+
     from ..contract.registry import load_registry
     from ..runs.config import load_config
 
-    flags = {
-        "models": models,
-        "tasks": tasks,
-        "scale": scale,
-        "seeds": seeds,
-        "budget": budget,
-        "match_params": match_params,
-        "train_size": train_size,
-        "val": val,
-        "tuned": tuned,
-        "executor": executor,
-        "jobs": jobs,
-        "timeout": timeout,
-        "ddp": ddp,
-        "ray_address": ray_address,
-        "storage": storage,
-        "resources": resources,
-        "device": device,
-        "precision": precision,
-        "cuda_graphs": cuda_graphs,
-        "out": out,
-        "data_dir": data_dir,
-        "data_seed": data_seed,
-        "force": force,
-        "plugins": plugin,
-        "strict_plugins": strict,
-    }
     settings = load_config(config, flags)
     registry = load_registry(settings.plugins, strict=settings.strict_plugins)
     # A mistyped name should not wait until torch is imported; the plan looks at them again, with all else.

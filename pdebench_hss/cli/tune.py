@@ -9,14 +9,19 @@ import typer
 from .output import PluginOption, StrictOption
 from .where import (
     DataDirOption,
+    DataSeedOption,
     DeviceOption,
     ExecutorOption,
     JobsOption,
     PrecisionOption,
     RayAddressOption,
     ResourcesOption,
+    ScaleOption,
     StorageOption,
+    TasksOption,
     TimeoutOption,
+    TrainSizeOption,
+    settings_of,
 )
 
 if TYPE_CHECKING:
@@ -27,7 +32,7 @@ if TYPE_CHECKING:
 
 def tune(
     models: Annotated[str, typer.Option(help="Models: names, globs, name[key=value] (not tuned), or all.")] = "all",
-    tasks: Annotated[str | None, typer.Option(help="Tasks, likewise.")] = None,
+    tasks: TasksOption = None,
     tries: Annotated[
         int | None, typer.Option(help="Choices of options for each model on each task.  [default: 12]")
     ] = None,
@@ -35,7 +40,7 @@ def tune(
         str | None,
         typer.Option(help="Of each try: epochs=N, steps=N, seconds=T or flops=F.  [default: the task's recipe]"),
     ] = None,
-    scale: Annotated[str | None, typer.Option(help="smoke, small (default) or paper.")] = None,
+    scale: ScaleOption = None,
     val: Annotated[
         str | None, typer.Option(help="Training samples to hold out: a share or a number.  [default: 20%]")
     ] = None,
@@ -47,7 +52,7 @@ def tune(
     max_params: Annotated[
         str | None, typer.Option(help="Parameters of a try, at most.  [default: twice the model's own]")
     ] = None,
-    train_size: Annotated[int | None, typer.Option(help="Use only the first N training samples.")] = None,
+    train_size: TrainSizeOption = None,
     executor: ExecutorOption = None,
     jobs: JobsOption = None,
     timeout: TimeoutOption = None,
@@ -57,7 +62,7 @@ def tune(
     device: DeviceOption = None,
     precision: PrecisionOption = None,
     data_dir: DataDirOption = None,
-    data_seed: Annotated[int | None, typer.Option(help="Another draw of the data.  [default: 0]")] = None,
+    data_seed: DataSeedOption = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be tried, and stop.")] = False,
     plugin: PluginOption = None,
     strict: StrictOption = None,
@@ -71,34 +76,11 @@ def tune(
     pdebench-hss tune --models fno,neural_hss --tasks poisson_2d --budget seconds=10 --dry-run
     pdebench-hss run --models all --tasks 'poisson_*' --tuned tuned.yaml --seeds 3
     """
+    given = settings_of(locals(), "dry_run")
+
     from ..contract.registry import load_registry
     from ..tuning.config import make_tune_config
 
-    given = {
-        "models": models,
-        "tasks": tasks,
-        "tries": tries,
-        "budget": budget,
-        "scale": scale,
-        "val": val,
-        "out": out,
-        "seed": seed,
-        "sampler": sampler,
-        "max_params": max_params,
-        "train_size": train_size,
-        "executor": executor,
-        "jobs": jobs,
-        "timeout": timeout,
-        "ray_address": ray_address,
-        "storage": storage,
-        "resources": resources,
-        "device": device,
-        "precision": precision,
-        "data_dir": data_dir,
-        "data_seed": data_seed,
-        "plugins": plugin,
-        "strict_plugins": strict,
-    }
     config = make_tune_config(given)
     registry = load_registry(config.plugins, strict=config.strict_plugins)
     registry.choose_models(config.models)

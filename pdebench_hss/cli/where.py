@@ -1,11 +1,16 @@
-"""Options of every command that runs trials: where they run, and on what."""
+"""Options that the commands which run trials share: what is run, where, and on what."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Mapping
+from typing import Annotated, Any
 
 import typer
 
+TasksOption = Annotated[str | None, typer.Option(help="Tasks, likewise.")]
+ScaleOption = Annotated[str | None, typer.Option(help="smoke, small (default) or paper.")]
+TrainSizeOption = Annotated[int | None, typer.Option(help="Use only the first N training samples.")]
+DataSeedOption = Annotated[int | None, typer.Option(help="Another draw of the data.  [default: 0]")]
 ExecutorOption = Annotated[str | None, typer.Option(help="process (default), inline or ray; see list executors.")]
 JobsOption = Annotated[
     int | None,
@@ -31,3 +36,10 @@ CudaGraphsOption = Annotated[
 ]
 DataDirOption = Annotated[str | None, typer.Option(help="Take the data from public files in this directory.")]
 ForceOption = Annotated[bool | None, typer.Option("--force", help="Run trials again even if they have a record.")]
+
+RENAMED = {"plugin": "plugins", "strict": "strict_plugins"}  # an option that may be repeated has a singular name
+
+
+def settings_of(options: Mapping[str, Any], *not_settings: str) -> dict[str, Any]:
+    """The options of a command (its ``locals()``, asked for in its first line) under the names of a config's fields."""
+    return {RENAMED.get(name, name): value for name, value in options.items() if name not in not_settings}
