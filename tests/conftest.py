@@ -63,15 +63,14 @@ class Result:
     err: str
 
 
-@pytest.fixture
-def cli(tmp_path: Path):
-    """``cli("run", "--tasks", ...)`` as a stranger would type it, in an empty directory."""
+def command_line(folder: Path, **always: str):
+    """``call("run", "--tasks", ...)`` as a stranger would type it in that directory."""
 
     def call(*arguments: str, timeout: float = 120, **environment: str) -> Result:
         done = subprocess.run(
             [sys.executable, "-m", "pdebench_hss", *arguments],
-            cwd=tmp_path,
-            env={**os.environ, **environment},
+            cwd=folder,
+            env={**os.environ, **always, **environment},
             capture_output=True,
             text=True,
             timeout=timeout,
@@ -79,3 +78,16 @@ def cli(tmp_path: Path):
         return Result(done.returncode, done.stdout, done.stderr)
 
     return call
+
+
+@pytest.fixture
+def cli(tmp_path: Path):
+    """The command line in an empty directory."""
+    return command_line(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def shared_cli(tmp_path_factory: pytest.TempPathFactory):
+    """A directory and the command line in it, for a run that the tests of a module only read."""
+    folder = tmp_path_factory.mktemp("shared")
+    return folder, command_line(folder, PDEBENCH_HSS_CACHE=str(folder / "cache"))

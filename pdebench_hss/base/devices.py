@@ -23,7 +23,7 @@ KINDS = ("auto", "cpu", "cuda", "mps")
 DEFAULT_PRECISION = "float32"
 PRECISIONS = (DEFAULT_PRECISION, "tf32", "bf16")
 VISIBLE = "CUDA_VISIBLE_DEVICES"
-LOOK_SECONDS = 120.0  # importing torch from a network file system takes its time
+LOOK_SECONDS = 120.0  # importing torch from a network file system is slow
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ def parse_device(text: str) -> Device:
 
 
 def resolve_device(text: str, elsewhere: bool = False) -> Device:
-    """``auto`` is the best there is; a device that isn't there is refused now and not in every trial.
+    """``auto`` is the best there is; a device that isn't there is refused here, before any trial starts.
 
     If trials run ``elsewhere``, a device that was named is taken at its word: the driver may have none.
     """
@@ -89,7 +89,7 @@ def resolve_device(text: str, elsewhere: bool = False) -> Device:
 
 
 def check_precision(precision: str, device: Device) -> None:
-    """Refuse a precision that the device has not, instead of computing in another one."""
+    """Refuse a precision that the device does not have, instead of silently computing in another one."""
     if precision not in PRECISIONS:
         raise UsageError(f"no precision {precision!r}; precisions: {', '.join(PRECISIONS)}")
     if precision == "tf32" and device.kind not in ("cuda", "auto"):

@@ -34,7 +34,7 @@ class StoreError(PdebenchError):
 
 
 class ContractError(AssertionError):
-    """A promise that a model or a task doesn't keep, and what to look for (`pdebench_hss.testing`)."""
+    """A promise that a model or a task does not keep, with a hint at the cause (`pdebench_hss.testing`)."""
 
 
 class Interrupted(Exception):

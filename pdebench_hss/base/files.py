@@ -1,4 +1,4 @@
-"""Files that are either whole or not there: write beside, flush to disk, rename. Strangers' files are read plainly."""
+"""Files that are either whole or absent: write beside, flush to disk, rename. Also safe reading of untrusted files."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .errors import StoreError
 
 
 class BadFile(ValueError):
-    """A file that is not what it should be; the message says why and stands after its name."""
+    """A file that is not what it should be; the message says why and is printed after the file's name."""
 
 
 def read_plain(path: Path, limit: int) -> bytes:
@@ -74,7 +74,7 @@ def write_text(path: Path, text: str) -> None:
 
 
 def check_writable(folder: Path, advice: str = "Choose another --out.") -> None:
-    """Make the folder and prove that a file can be written there; before anything is trained."""
+    """Make the folder and prove that a file can be written there, before anything is trained."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder) as probe:
@@ -85,12 +85,12 @@ def check_writable(folder: Path, advice: str = "Choose another --out.") -> None:
 
 
 def missing_folders(folder: Path) -> list[Path]:
-    """Those that making a folder would make, the innermost first."""
+    """The folders that would have to be created for this one, innermost first."""
     return [place for place in (folder, *folder.parents) if not place.exists()]
 
 
 def remove_made(folders: list[Path], *leftovers: Path) -> None:
-    """Undo making the folders, as far as nobody put anything else there."""
+    """Remove the folders again, unless something else was put there."""
     for path in leftovers:
         path.unlink(missing_ok=True)
     with contextlib.suppress(OSError):
@@ -99,7 +99,7 @@ def remove_made(folders: list[Path], *leftovers: Path) -> None:
 
 
 def remove_stale_temporaries(folder: Path) -> None:
-    """Drop what killed writers left behind."""
+    """Remove temporary files that killed writers left behind."""
     for leftover in folder.glob(".*.tmp"):
         leftover.unlink(missing_ok=True)
 

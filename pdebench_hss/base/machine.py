@@ -1,4 +1,4 @@
-"""Which machine, which versions, which source: what a number needs beside it to be believed later."""
+"""Which machine, which versions, which source: what must be recorded for a number to be trusted later."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def use_large_pages() -> None:
 def hardware(gpus: tuple[str, ...] = ()) -> dict[str, Any]:
     """CPU, cores, memory, and the GPUs that were used; ``id`` is equal on machines whose times may be compared.
 
-    GPUs that are there but idle are not in it: they don't change a time, and asking for them would start CUDA.
+    Idle GPUs are not in it: they don't change a time, and asking for them would start CUDA.
     """
     parts: dict[str, Any] = {
         "cpu": _cpu_model(),

@@ -1,4 +1,4 @@
-"""Text from strangers on its way out: names, reasons and labels come from plugins and from other people's files.
+"""Untrusted text on its way out: names, reasons and labels come from plugins and from other people's files.
 
 Every writer and printer sends what it did not make itself through one of these:
 
@@ -81,7 +81,7 @@ def code(text: object) -> str:
 
 
 def in_figure(text: object) -> str:
-    """Text in a figure; twice does no more than once."""
+    """Text in a figure; applying it twice has no further effect."""
     return re.sub(r"(?<!\\)\$", r"\\$", visible(text, keep="\n"))
 
 

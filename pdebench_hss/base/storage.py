@@ -1,6 +1,6 @@
 """Bytes at a place: a local path, or any address that fsspec knows (``s3://bucket/runs``, ``gs://…``, ``file:///…``).
 
-Checkpoints live here, so that a trial that loses its machine goes on elsewhere. A write replaces the whole file or
+Checkpoints live here, so that a trial that loses its machine can resume elsewhere. A write replaces the whole file or
 leaves the old one; what is read back is checked by its reader.
 """
 
@@ -40,13 +40,13 @@ def write(place: str | Path, content: bytes) -> None:
         return
     filesystem, path = _filesystem(place)
     filesystem.makedirs(path.rpartition("/")[0], exist_ok=True)
-    # Object stores replace a file at once, others write it bit by bit: so beside it first.
+    # Object stores replace a file atomically; others do not, so write beside it first.
     filesystem.pipe_file(f"{path}.tmp", content)
     filesystem.mv(f"{path}.tmp", path)
 
 
 def remove(place: str | Path) -> None:
-    """Remove what is there; nothing there is fine."""
+    """Remove what is there; it is not an error if there is nothing."""
     try:
         if not is_address(place):
             Path(place).unlink(missing_ok=True)

@@ -143,7 +143,7 @@ class Side:
     """A cell of one board.
 
     row        its row of the leaderboard
-    outcome    what became of its seeds
+    outcome    how its seeds ended
     broken     a seed failed for a reason that is not the luck of a seed
     empty      how many seeds are "ok" without a finite error; they count as diverged
     """

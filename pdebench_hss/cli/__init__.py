@@ -55,7 +55,7 @@ def _run(arguments: list[str], debug: bool) -> int:
             traceback.print_exc()
         return 1
     except BrokenPipeError:
-        # The reader of our output went away (`| head`): nothing left to say, and nothing wrong.
+        # The reader of our output closed it (`| head`): this is not an error.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except Exception as error:
@@ -80,13 +80,13 @@ def _usage(error: Any) -> int:
 def _one_line_warning(message: Any, category: type[Warning], filename: str, line: int, *_: Any, **__: Any) -> None:
     ours = category.__module__.startswith("pdebench_hss")
     text = str(message) if ours else f"{category.__name__}: {message} ({os.path.basename(filename)}:{line})"
-    if text not in _SAID:  # a bad file is looked at more than once
+    if text not in _SAID:  # one bad file may be read more than once
         _SAID.add(text)
         print(f"warning: {_plain(text)}", file=sys.stderr)
 
 
 def _plain(message: object) -> str:
-    """Messages quote files and plugins; neither may write to a terminal as it likes."""
+    """Messages quote files and plugins; neither may send control sequences to the terminal."""
     from ..base.plain_text import visible
 
     return visible(message, keep="\n")
@@ -101,7 +101,7 @@ def _terminate(*_: Any) -> None:
 
 
 def _hang_up(*_: Any) -> None:
-    """So does a terminal that is closed; and what is still printed must not fail because of it."""
+    """So does closing the terminal; what is still printed must not fail because of it."""
     for descriptor in (1, 2):
         try:
             os.write(descriptor, b"")

@@ -50,7 +50,7 @@ def check(
 
 
 def _check(name: str, model: str, cases: Sequence[Any], quiet: bool) -> list[dict[str, Any]]:
-    """Try every promise of one name, say what is broken as it is found, and how many were kept."""
+    """Check every promise of one name; report each broken one as it is found, and how many were kept."""
     start, rows = time.perf_counter(), []
     for case in cases:
         status, message = "ok", ""

@@ -49,7 +49,7 @@ def _used(directory: Path) -> tuple[list[str], list[str]]:
 
 
 def _citations(registry: Registry, models: list[str], tasks: list[str]) -> list[tuple[str, str]]:
-    """What each name asks to be cited by; a plugin that is no longer installed can't tell."""
+    """What each name asks to be cited by; not known for a plugin that is no longer installed."""
     found = []
     for kind, names, known in (("model", models, registry.models), ("task", tasks, registry.tasks)):
         for name in names:

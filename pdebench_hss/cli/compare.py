@@ -57,7 +57,7 @@ def compare(
 
 
 def _fail_on_regression(found: Comparison, tolerance: float) -> None:
-    """What could not be judged is no regression, and no reassurance either: it is counted."""
+    """Cells that could not be judged are not regressions, but they are counted and reported."""
     if len(unjudged := found.unjudged()):
         print(f"not judged: {_named(unjudged)}; run more seeds on both boards", file=sys.stderr)
     if len(worse := found.regressions(tolerance)):

@@ -73,7 +73,7 @@ def list_(form: FormatOption = Format.table) -> None:
 
 
 def _made_by(recipe: dict[str, Any]) -> str:
-    """The generator as people know it: a distribution, or the start of a plugin file's hash; files of old have none."""
+    """The generator as people know it: a distribution, or the start of a plugin file's hash; old files have none."""
     kind, _, file = recipe.get("generator", "").partition(" ")
     return (f"file {file[:8]}" if file else kind) + ("" if recipe["source"] == "generated" else ", public files")
 

@@ -33,7 +33,7 @@ from ..trials.trial import Trial
 
 console = Console(highlight=False, soft_wrap=True)
 MARKS = {Status.OK: "[green]✓[/]", Status.SKIPPED: "[yellow]–[/]"}
-PLAIN_SECONDS = 10.0  # between progress lines when nobody watches
+PLAIN_SECONDS = 10.0  # seconds between progress lines when the output is not a terminal
 
 
 def make_reporter() -> PlainReporter:

@@ -56,7 +56,7 @@ def study(
     plugin: PluginOption = None,
     strict: StrictOption = None,
 ) -> None:
-    """Run the trials behind one table or figure of the paper, and draw it. The same command again goes on.
+    """Run the trials behind one table or figure of the paper, and draw it. Repeat the command to resume.
 
     \b
     pdebench-hss study data_efficiency_1d --dry-run
@@ -101,7 +101,7 @@ def study(
         if formats:
             from ..plots.style import matplotlib
 
-            matplotlib()  # its absence is said now and not after hours of training
+            matplotlib()  # if it is missing, fail now and not after hours of training
         outcome = engine.execute()
     table, paths = write_study(found, outcome.records, registry, folder, formats)
     _print_points(table, list(found.columns))

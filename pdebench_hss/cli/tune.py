@@ -69,7 +69,7 @@ def tune(
 ) -> None:
     """Choose learning rates and sizes: the same tries for every model, judged by samples held out from train.
 
-    The same command again goes on where it stopped. What may be chosen is in: pdebench-hss show MODEL
+    Repeat the command to resume where it stopped. What may be chosen is shown by: pdebench-hss show MODEL
 
     \b
     pdebench-hss tune --models all --tasks 'poisson_*' --tries 12 --out tuned.yaml
@@ -109,7 +109,7 @@ def tune(
 
 
 def _need_optuna() -> None:
-    """Said before anything is made."""
+    """Checked before anything is created."""
     import importlib.util
 
     from ..base.errors import UsageError
@@ -141,7 +141,7 @@ def _print_plan(config: TuneConfig, tuning: Tuning, spaces: bool) -> None:
 
 
 def _print_round(config: Any, plan: Plan) -> None:
-    """In place of what a run prints before it starts."""
+    """Printed instead of a run's own heading."""
     done = len(plan.cells) - len(plan.todo)
     _say(f"round  {len(plan.cells)} tries" + (f", {done} of them are done" if done else ""))
 

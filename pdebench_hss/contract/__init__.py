@@ -1,1 +1,1 @@
-"""What plugins hand over and how they are found: hooks, specs, the registry, budgets, selections. No torch."""
+"""What plugins provide and how they are found: hooks, specs, the registry, budgets, selections. No torch."""

@@ -26,7 +26,7 @@ def entries(citation: str) -> dict[str, str]:
 
 
 def bibliography(citations: Iterable[tuple[str, str]]) -> str:
-    """One BibTeX file for ``(name, citation)`` pairs: who needs which entry, and every entry once."""
+    """One BibTeX file for ``(name, citation)`` pairs: which name needs which entry, and each entry once."""
     comments, found = [], {}
     for name, citation in citations:
         own = entries(citation)

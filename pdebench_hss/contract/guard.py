@@ -1,4 +1,4 @@
-"""Code of strangers, called so that nothing but its answer remains.
+"""Plugin code, called so that nothing but its answer remains.
 
 A plugin's import and hooks run in the driver, so they could end it (`sys.exit`), stop it (an endless loop), or change
 what all others depend on: the working directory that a relative ``--out`` starts from, the environment that workers
@@ -49,7 +49,7 @@ def time_limit() -> float:
 def contained(who: str, seconds: float | None = None, *, may_extend_environment: bool = False) -> Iterator[None]:
     """Run the block; raises `Misbehaved` for ends that are no `Exception`, and for changes it left, once undone.
 
-    An `Exception` of the block passes, with everything put back. A signal of the user's (Ctrl-C) is still one.
+    An `Exception` of the block passes, with everything put back. A signal from the user (Ctrl-C) is passed on.
     """
     settings = [s for s in SETTINGS if not (may_extend_environment and s is ENVIRONMENT)]
     settings += [EXISTING_ENVIRONMENT] if may_extend_environment else []
@@ -84,7 +84,7 @@ def _describe(error: BaseException, seconds: float) -> str:
 
 @dataclass(frozen=True)
 class Setting:
-    """Something that the whole process shares. ``module``: looked at only once somebody has imported that."""
+    """Something that the whole process shares. ``module``: only checked once that module has been imported."""
 
     name: str
     module: str
@@ -238,7 +238,7 @@ class _Signals:
             if now != handler and handler is not None:  # None: C code set it, which can't be put back from here
                 signal.signal(number, handler)
         remaining, interval = self._timer
-        if remaining:  # somebody outside has a clock of his own
+        if remaining:  # the caller has set an alarm of its own
             signal.setitimer(signal.ITIMER_REAL, max(1e-3, remaining - time.monotonic() + self._started), interval)
         if changed:
             self.changed.append(f"the handler of {', '.join(signal.Signals(n).name for n in sorted(changed))}")
@@ -262,7 +262,7 @@ class _Signals:
 
 @contextlib.contextmanager
 def _output_to_stderr() -> Iterator[None]:
-    """What a plugin prints must not stand in a table that another program reads."""
+    """Keep what a plugin prints out of tables that other programs read."""
     streams = sys.stdout, sys.stderr
     try:
         sys.stdout.flush()

@@ -40,7 +40,7 @@ def pdebench_hss_studies() -> list[Study]:  # type: ignore[empty-body]
 
 @hookspec
 def pdebench_hss_references() -> list[ReferenceTable]:  # type: ignore[empty-body]
-    """The printed tables this plugin brings, to stand beside ours on every board that has a row of them."""
+    """The published tables this plugin brings, shown beside ours on every board that has one of their rows."""
 
 
 @hookspec

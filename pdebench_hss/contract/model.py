@@ -1,4 +1,4 @@
-"""What a model plugin hands over: `ModelSpec`. Light: the network is named by a reference.
+"""What a model plugin provides: `ModelSpec`. Light: the network is named by a reference.
 
 The network itself is anything that ``build(task, **hparams)`` returns:
 

@@ -1,4 +1,4 @@
-"""A table that somebody has printed, to stand beside ours: `ReferenceTable`. Light: no torch, no pandas.
+"""A published table to show beside ours: `ReferenceTable`. Light: no torch, no pandas.
 
 A plugin brings its tables by the hook ``pdebench_hss_references``. Every board with a row of one gets ``NAME.csv``,
 ``NAME.md`` and ``NAME.tex`` with ours, the printed numbers and their ratio (`boards.reference_tables`):

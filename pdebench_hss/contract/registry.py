@@ -123,7 +123,7 @@ class Registry:
         return titles
 
     def notify_finished(self, record: Any) -> list[BrokenPlugin]:
-        """Tell trackers about a record; a tracker that raises is reported, and the others still hear of it."""
+        """Tell trackers about a record; a tracker that raises is reported, and the others are still told."""
         failures = []
         for implementation in self.manager.hook.pdebench_hss_trial_finished.get_hookimpls():
             origin = self.origins[implementation.plugin_name]
@@ -137,7 +137,7 @@ class Registry:
 
 
 def load_reference(kind: str, name: str, found: Registered[str]) -> Any:
-    """What an executor's or a bench's reference names; a plugin that can't give it is an error in one line."""
+    """What an executor's or a bench's reference names; if it can't be imported, the error is one line."""
     try:
         with contained(_name_of(found.origin), may_extend_environment=True):
             return resolve(found.spec)
@@ -298,7 +298,7 @@ def _message(error: Exception) -> str:
 
 
 def one_line(text: str, limit: int = 500) -> str:
-    """The first line, without what a terminal would obey."""
+    """The first line, without terminal control sequences."""
     first = (text.strip().splitlines() or [""])[0]
     return "".join(c if c.isprintable() else "?" for c in first)[:limit]
 

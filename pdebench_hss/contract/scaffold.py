@@ -1,4 +1,4 @@
-"""New plugins from templates: a package that installs, is found, and passes its own tests as generated.
+"""New plugins from templates: a package that can be installed, is discovered, and passes its own tests as generated.
 
 Templates are files under ``templates/{model,task}`` with the suffix ``.tmpl`` and ``${...}`` placeholders; the folder
 ``package`` takes the plugin's name.

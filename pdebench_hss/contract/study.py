@@ -12,7 +12,7 @@ A study is declared in YAML (or by the same keys in Python) and brought in by th
     figure: {kind: curves, x: beta}
     scales: {smoke: {}, small: {}, paper: {}}
 
-What stands at the top holds for every scale; what stands below a scale overrides it there. A scale may also be a list
+Keys at the top level hold for every scale; keys below a scale override them there. A scale may also be a list
 of such overrides: several sweeps whose trials together make the study. In a sweep
 
     models, tasks                   as on the command line
@@ -67,7 +67,7 @@ SWEEP_KEYS = tuple(f.name for f in dataclasses.fields(Sweep))
 
 @dataclass(frozen=True, eq=False)
 class Study:
-    """A study. ``paper`` says which table or figure it stands for, ``figure`` how its own is drawn (see `plots`)."""
+    """A study. ``paper`` says which table or figure it reproduces, ``figure`` how its own is drawn (see `plots`)."""
 
     name: str
     title: str

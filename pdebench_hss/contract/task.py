@@ -1,4 +1,4 @@
-"""What a task plugin hands over (`TaskSpec`) and what a model is told about a task (`TaskInfo`).
+"""What a task plugin provides (`TaskSpec`) and what a model is told about a task (`TaskInfo`).
 
 Shapes, everywhere in the project:
 

@@ -50,7 +50,7 @@ def fits_itself(model: type) -> bool:
 
 
 def trains_itself(model: type) -> bool:
-    """Does its ``fit`` take a budget? A second argument with a default may be anything, unless that is its name."""
+    """Does its ``fit`` take a budget? A second argument that has a default counts only if it is called ``budget``."""
     return fits_itself(model) and takes_budget(model.fit)  # type: ignore[attr-defined]
 
 

@@ -78,7 +78,7 @@ def read_inputs(dataset: Dataset, path: Path, split: str) -> np.ndarray:
 
 @contextlib.contextmanager
 def _naming(path: Path) -> Iterator[None]:
-    """A damaged file is named, with the way out."""
+    """Name a damaged file and say how to recover."""
     try:
         yield
     except CorruptData as error:
@@ -156,7 +156,7 @@ def unfinished() -> list[Path]:
 
 
 def remove(path: Path) -> bool:
-    """Remove a dataset's file and all that belongs to it; False if somebody is making it just now."""
+    """Remove a dataset's file and all that belongs to it; False if another process is making it right now."""
     lock = FileLock(path.with_suffix(".lock"), timeout=0)
     try:
         with lock:

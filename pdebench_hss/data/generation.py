@@ -32,7 +32,7 @@ from .dataset import Dataset, find_source
 from .hdf5 import CorruptData
 from .sources import Source
 
-SMALLEST_PART = 8  # samples: a process of its own for less is not worth its start
+SMALLEST_PART = 8  # samples: fewer are not worth starting a process for
 PART_BYTES = 32 << 20
 Progress = Callable[[int, int], None]
 
@@ -86,7 +86,7 @@ def _workers(dataset: Dataset, processes: int) -> WorkerPool:
 
 
 def _run_jobs(pool: WorkerPool, dataset: Dataset, jobs: Sequence[Job], what: str = "generator") -> Iterator[Done]:
-    """Run jobs in processes of their own; yields each that is done, raises for the first that isn't."""
+    """Run jobs in processes of their own; yields each finished job, raises for the first that fails."""
     for event in pool.run(jobs):
         if isinstance(event, Done):
             yield event

@@ -178,7 +178,7 @@ def read_array(path: Path, split: str, name: str, count: int | None = None) -> n
 
 
 def _read(path: Path, names: list[str], count: int | None) -> list[np.ndarray]:
-    """`CorruptData` if a chunk has not its checksum."""
+    """Raise `CorruptData` if a chunk does not match its checksum."""
     with _forgetting(path), _one_line(), path.open("rb", buffering=0) as content:
         charts = _remembered(path, content.fileno()).get("charts", {})
         if all(charts.get(name) for name in names):
@@ -203,7 +203,7 @@ def _reading(path: Path) -> Iterator[h5py.File]:
 
 @contextlib.contextmanager
 def _one_line() -> Iterator[None]:
-    """What is raised on the way is `CorruptData` in one line."""
+    """Turn errors of HDF5 into a `CorruptData` of one line."""
     try:
         yield
     except (OSError, KeyError, ValueError, RuntimeError) as error:
@@ -233,7 +233,7 @@ def _remember(path: Path, sha256: str) -> None:
     with _reading(path) as file, path.open("rb", buffering=0) as content:
         charts = {name: checked_chunks.chart(dataset, content) for name, dataset in _datasets(file)}
     stamp = {"size": status.st_size, "mtime": status.st_mtime_ns, "sha256": sha256, "charts": charts}
-    with contextlib.suppress(OSError):  # in a cache that can't be written, every use is a check
+    with contextlib.suppress(OSError):  # in a read-only cache the file is checked at every use
         write_text(_stamp(path), json.dumps(stamp))
 
 

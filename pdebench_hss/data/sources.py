@@ -25,7 +25,7 @@ from ..contract.task import TaskSpec
 # What file managers, version control and downloaders leave behind. It differs between copies of the same files.
 LITTER = {".DS_Store", "Thumbs.db", "desktop.ini", ".git", ".cache", "__pycache__"}
 BLOCK_BYTES = 4 << 20
-SAVE_SECONDS = 30.0  # between savings of the hashes found so far: a stopped run goes on from there
+SAVE_SECONDS = 30.0  # how often the hashes found so far are saved; a stopped run resumes from there
 HashProgress = Callable[[Path, int, int], None]  # source, bytes done, bytes in all
 
 

@@ -42,7 +42,7 @@ Splits = Mapping[str, tuple[np.ndarray, np.ndarray]]
 @dataclass(frozen=True)
 class Field:
     """One scalar field: values (n, frames, *grid), (n, *grid) if it does not vary in time, or (*grid) if it varies in
-    neither. ``first_known`` is its first frame that says something."""
+    neither. ``first_known`` is its first frame with meaningful values."""
 
     name: str
     values: np.ndarray

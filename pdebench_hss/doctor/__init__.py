@@ -1,8 +1,8 @@
 """``pdebench-hss doctor --device DEVICE``: does everything that a trial relies on hold on this device?
 
 Twelve checks, a line each. Every check is a function ``check(emit, device) -> dict`` that returns an `Outcome` as plain
-values, and runs in a fork of a warm worker, as trials do: one that crashes or hangs fails alone. What only a plugin can
-check (its kernels, its timings) it brings through the hook ``pdebench_hss_device_checks``.
+values, and runs in a fork of a warm worker, as trials do: one that crashes or hangs does not affect the others. A
+plugin brings checks of its own (of its kernels, its timings) through the hook ``pdebench_hss_device_checks``.
 
     outcome      what a check returns
     accelerator  the few things asked of a device, so that a fake one can answer in tests

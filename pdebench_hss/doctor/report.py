@@ -1,4 +1,4 @@
-"""Runs the checks one after the other in forked workers, tells what they found, and keeps it as one JSON."""
+"""Runs the checks one by one in forked workers, prints what they found, and writes it as one JSON file."""
 
 from __future__ import annotations
 

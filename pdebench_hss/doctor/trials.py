@@ -83,7 +83,7 @@ def train_case(case: Case, device: str, steps: int, **options: Any) -> torch.nn.
 
 
 def seconds(emit: Any, device: str) -> dict[str, Any]:
-    """A budget of five seconds, by a clock outside of the training."""
+    """A budget of five seconds, measured by a clock outside the training loop."""
     case = next(each_model())
     module, train, where = case.build().to(device), case.train_set(), torch.device(device)
     fit(module, train, Budget("steps", 3), NUMBERS, seed=0, device=where, flops_step=1.0)  # what is done once
@@ -112,7 +112,7 @@ def memory(emit: Any, device: str) -> dict[str, Any]:
 
 def judge_memory(peak: int, is_gpu: bool) -> dict[str, Any]:
     line = f"peak of a small trial: {peak / 2**20:.0f} MB"
-    if peak <= 0 and is_gpu:  # a CPU's is what the process grew by, and it may have had enough
+    if peak <= 0 and is_gpu:  # on a CPU it is the growth of the process, which may have had enough memory already
         return failed(f"{line}: nothing was measured", peak=peak)
     if peak >= BALLAST:
         return failed(f"{line}: contains the {BALLAST // 2**20} MB that were freed before it", peak=peak)

@@ -91,7 +91,7 @@ def _bar(row: pd.Series) -> np.ndarray | None:
 
 
 def _title(group: pd.DataFrame, groups: list[pd.DataFrame], titles: Mapping[str, str]) -> str:
-    """The task; where it is there in several ways, also its train size and budget."""
+    """The task; if it occurs more than once, also its train size and budget."""
     first = group.iloc[0]
     alike = [g for g in groups if g.iloc[0]["task"] == first["task"]]
     more = f" · {first['n_train']} samples · {first['budget']}" if len(alike) > 1 else ""

@@ -198,7 +198,7 @@ def add_notes(figure: Any, notes: Sequence[str]) -> None:
 
 
 def _grow(figure: Any, points: float) -> None:
-    """Text takes its room from the paper and not from the axes, whose names are placed already."""
+    """Text enlarges the page and does not shrink the axes, whose names are already placed."""
     figure.set_figheight(figure.get_figheight() + points / 72)
 
 

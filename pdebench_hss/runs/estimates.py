@@ -1,4 +1,4 @@
-"""How long trials that were never run will take, from their FLOPs: for plans that somebody must decide about.
+"""How long trials that were never run will take, from their FLOPs: so that one can decide whether to start them.
 
     seconds = steps x (STEP + FLOPs of a step / RATE) + TRIAL
 

@@ -204,7 +204,7 @@ def _training(model: Registered[ModelSpec], info: TaskInfo, hparams: Mapping[str
 
 
 def ask(model: Registered[ModelSpec], task: TaskSpec, question: Any) -> Any:
-    """Call a plugin's own function; what it raises is the plugin's fault and is said so."""
+    """Call a plugin's own function; an exception is reported as the plugin's fault."""
     try:
         return question()
     except PdebenchError:
@@ -217,7 +217,7 @@ def ask(model: Registered[ModelSpec], task: TaskSpec, question: Any) -> Any:
 
 
 def plan_of(trials: Iterable[tuple[Trial, Dataset]], store: Store, config: RunConfig) -> Plan:
-    """A plan of trials that somebody else made."""
+    """A plan of trials that were made elsewhere."""
     cells = [_cell(trial, dataset, None, store, config.force) for trial, dataset in trials]
     return Plan(cells, config.n_jobs, _history(store))
 

@@ -50,7 +50,7 @@ def leaves_its_inputs_alone(subject: Subject) -> None:
 
 
 def looks_at_nothing_else(subject: Subject) -> None:
-    """A prediction follows from the input and what was learned, not from what lies around in memory or on the disk."""
+    """A prediction follows from the input and what was learned, not from anything else in memory or on disk."""
     for name, use, _ in _uses(subject):
         with watch() as acts:
             use()
@@ -58,7 +58,7 @@ def looks_at_nothing_else(subject: Subject) -> None:
 
 
 def _uses(subject: Subject) -> Iterator[tuple[str, Callable[[], Any], list[Any]]]:
-    """The ways in which the core calls a model, each with the fields that it hands over."""
+    """The ways in which the core calls a model, each with the fields that it passes in."""
     model = subject.build()
     if subject.is_trained:
         x, y = subject.inputs(4), subject.pairs().outputs[:4]
@@ -92,7 +92,7 @@ def shapes(subject: Subject) -> None:
 
 
 def every_parameter_gets_a_gradient(subject: Subject) -> None:
-    """Also a zero gradient at the start is forgiven (zero-initialised layers), but not for several steps."""
+    """A zero gradient at the start is allowed (zero-initialised layers), but not for several steps."""
     model = subject.build().train()
     parameters = dict(model.named_parameters())
     demand(bool(parameters), "the model has no parameters, and neither fit() nor solve()")

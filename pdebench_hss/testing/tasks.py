@@ -8,7 +8,7 @@
         case.run()
 
 Each case is one promise at the task's smallest scale. What they catch makes a benchmark lie without an error message:
-samples that change with their neighbours or with somebody else's random numbers, test samples that are training
+samples that change with their neighbours or with other code's random numbers, test samples that are training
 samples, a "linear" problem that is not.
 """
 

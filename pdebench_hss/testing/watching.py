@@ -2,8 +2,8 @@
 
 Python tells of some acts as they happen (audit events, PEP 578): reading stack frames, listing what the garbage
 collector knows, opening files and listing folders. HDF5 opens files by itself, so `h5py.File` is watched too. An act is
-noted and not prevented, so that a model can't tell. This finds shortcuts that somebody took; it does not find those
-that somebody hides (docs/trust.md).
+noted and not prevented, so that a model can't tell. This finds shortcuts taken openly; it does not find those
+that are hidden on purpose (docs/trust.md).
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ def make_step(
     device: torch.device,
     asked: bool,
 ) -> tuple[Step, str]:
-    """The step to train with, and what became of graphs: nothing if they were not asked for."""
+    """The step to train with, and whether graphs are used: empty if they were not asked for."""
     if not asked:
         return eager, ""
     if device.type != "cuda":

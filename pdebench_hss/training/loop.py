@@ -75,7 +75,7 @@ class TrainingState:
     spent: Spent = field(default_factory=Spent)
     curve: Curve = field(default_factory=Curve)
     held_out: HeldOutCurve = field(default_factory=HeldOutCurve)  # empty where nothing was held out
-    graphs: str = ""  # what became of CUDA graphs, where they were asked for
+    graphs: str = ""  # whether CUDA graphs were used, if they were asked for
 
 
 def count_step_flops(
@@ -144,7 +144,7 @@ def fit(
     precision: str = DEFAULT_PRECISION,
     cuda_graphs: bool = False,
 ) -> TrainingState:
-    """Train in place until the budget is used; goes on from ``checkpoint`` if there is one.
+    """Train in place until the budget is used; resumes from ``checkpoint`` if there is one.
 
     The error on samples that were ``held_out`` is looked at now and then, and changes nothing. Several ``peers`` share
     each batch and agree after each window of steps, a single one on CPUs (see `Pace`); what they compute is what one

@@ -45,7 +45,7 @@ def means_behind(metrics: Mapping[str, float], arrays: Mapping[str, np.ndarray])
     return {name: mean_of(behind[name]) if name in behind else stated for name, stated in metrics.items()}
 
 
-# Arrays that make sense together only: who asks for one of them is answered after a look at all.
+# Arrays that only make sense together: if one is asked for, all of them are read and checked.
 PARTNERS = (
     ("curve_steps", "curve_losses"),
     ("val_steps", "val_seconds", "val_errors"),

@@ -3,7 +3,7 @@
     train, test inputs -> normalise -> build -> fit within the budget -> predict the test set
 
 Everything here runs where the model's code runs, so nothing of it decides a score: `scoring` does, somewhere else, from
-the predictions. What `Fitted` says besides (times, counts, the loss along the way) is the word of this process.
+the predictions. What `Fitted` says besides (times, counts, the loss along the way) is this process's own claim.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The words for what can't be believed on a board."""
+"""The errors and warnings about records and plans that can't be trusted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A record: what became of one trial. Every field is documented in `Record`."""
+"""A record: the outcome of one trial. Every field is documented in `Record`."""
 
 from __future__ import annotations
 

@@ -7,9 +7,9 @@ A record is believed if
 * it is as it was written: from schema 2 on a record holds the hash of its own content and of its arrays' file;
 * it ended well only with the errors of every test sample beside it, whose means are the errors it states.
 
-A hash is a guard against accidents and edits, not a signature: who edits a record can hash it again, but not make its
+A hash is a guard against accidents and edits, not a signature: an editor can hash a record again, but not make its
 errors agree with other samples. What is not believed has a reason (`Invalid`), which stands after the record's name. A
-record of a newer schema is nobody's fault and must be kept (`Newer`).
+record of a newer schema is not damaged and must be kept (`Newer`).
 """
 
 from __future__ import annotations

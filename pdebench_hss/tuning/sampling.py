@@ -35,7 +35,7 @@ from .subjects import Subject
 
 ROUND = 4
 FILLING = 2 * ROUND
-DRAWS = 200  # in a row that are refused, before a space counts as unusable
+DRAWS = 200  # refused draws in a row after which a space counts as unusable
 LOCK_SECONDS = 5.0
 TRY, OPTIONS, REFUSED = "try", "options", "refused"
 
@@ -126,7 +126,7 @@ class Filling(QMCSampler):
 
 
 class Storage:
-    """Optuna's SQLite file. Whatever is wrong with it is one line, and no reason to lose a try."""
+    """Optuna's SQLite file. Any problem with it is reported in one line and loses no try."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -176,5 +176,5 @@ def _inside(found: Range, value: Any) -> Any:
 
 
 def _rounded(value: Any) -> Any:
-    """Three digits are as many as a choice is worth."""
+    """Three digits are precise enough for a tuned option."""
     return float(f"{value:.3g}") if isinstance(value, float) else value

@@ -72,7 +72,7 @@ class Subject:
 
     @property
     def identity(self) -> str:
-        """Of all that a sequence of tries depends on, besides the sampler and its seed."""
+        """A hash of everything a sequence of tries depends on, besides the sampler and its seed."""
         trial = {**self.default.to_dict(), "model_label": "", "task_label": ""}
         return digest([trial, describe(self.space), describe(self.typed), self.largest])
 

@@ -4,7 +4,8 @@
 
 A try is a trial that is judged by samples held out from train (``judge="val"``), so nothing of the test split is read.
 Every model has the same number of tries, each of the same budget, its defaults among them. No try is cut short: under a
-rate that falls with the budget the error half-way says little, and a model whose tries were cut would have had less.
+rate that falls with the budget the error half-way says little, and a model whose tries were cut short would have been
+tuned less.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ DATABASE = "optuna.db"
 
 @dataclass(frozen=True)
 class Try:
-    """One choice of options, and what became of its trial."""
+    """One choice of options, and the outcome of its trial."""
 
     number: int
     options: Mapping[str, Any]
@@ -103,7 +104,7 @@ class RoundOfTries(Run):
 
 
 class Tuning:
-    """One `tune`. ``reporter`` hears of each round as of a run."""
+    """One `tune`. ``reporter`` is told about each round as about a run."""
 
     def __init__(self, config: TuneConfig, registry: Registry, reporter: Reporter | None = None) -> None:
         self.config, self.registry, self.reporter = config, registry, reporter or Reporter()
@@ -120,7 +121,7 @@ class Tuning:
         return expected.seconds * self.config.tries
 
     def execute(self) -> list[Chosen]:
-        """Interrupted, it raises as a run does; the same command goes on."""
+        """If interrupted it raises as a run does; repeating the command resumes."""
         with self._alone():
             storage = Storage(self.folder / DATABASE)
             try:

@@ -1,1 +1,1 @@
-"""Jobs in forks of a warm process: a crash, a kill or a timeout of one is an event and not the end."""
+"""Jobs in forks of a warm process: if one crashes, is killed or times out, that is an event and the others continue."""

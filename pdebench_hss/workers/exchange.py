@@ -4,7 +4,7 @@
     JSON             the value; an array in it is {"$array": [dtype, shape, offset]}
     at each offset   the array's bytes, in C order
 
-To read such a file runs nothing, and allocates no more than the file is long: a file that is cut short, was made by
+Reading such a file runs no code and allocates no more than its length: a file that is cut short, was made by
 somebody else or claims what it does not hold raises `NotPlain`. Numbers, strings, None, lists, dicts with string keys
 and arrays of numbers are plain; tuples come back as lists.
 """
@@ -65,7 +65,7 @@ def view(path: str | Path) -> Any:
 
 def _parse(path: str | Path, take: Callable[[BinaryIO, int], memoryview]) -> Any:
     try:
-        # Neither a link nor a pipe in the file's place may lead or hold us up.
+        # A link or a pipe in place of the file must neither redirect nor block us.
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
         with open(descriptor, "rb") as file:
             status = os.fstat(descriptor)

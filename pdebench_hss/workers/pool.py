@@ -4,7 +4,7 @@ One mechanism serves trials and data generation: hand in jobs, iterate over what
 is killed or overruns its time is an event, never an exception here. Workers are plain subprocesses in their own session
 (Ctrl-C reaches the driver alone, which decides), and they end by themselves when the driver's end of the pipe closes.
 
-Jobs and workers are told by pickle what to do; what comes back is JSON and arrays (`exchange`), which run nothing here.
+Jobs are sent to workers by pickle; what comes back is JSON and arrays (`exchange`), which can't run code here.
 
 A job that overruns its time is killed with its process group. If its worker does not confirm that (somebody stopped
 it), the worker is killed too, with all that is below it, so that a limit of time holds whatever happened.
@@ -72,7 +72,7 @@ class _Worker:
         self.inbox.send(job)
 
     def receive(self) -> list[Any]:
-        """The next message: its kind and what belongs to it. Raises OSError if the worker is gone or talks nonsense."""
+        """The next message: its kind and what belongs to it. Raises OSError if the worker is gone or it is malformed."""
         try:
             kind, *values = json.loads(self.outbox.recv_bytes(MESSAGE_BYTES))
             if MESSAGES[kind] == tuple(map(type, values)):
@@ -82,7 +82,7 @@ class _Worker:
         raise OSError("its worker process sent an invalid message")
 
     def ask_job_to_stop(self) -> None:
-        """Its processes that it started are its own to end."""
+        """The worker itself ends the processes that it started."""
         if self.child is not None:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self.child, signal.SIGTERM)
@@ -263,7 +263,7 @@ def _remove_files(job: Job) -> None:
 
 
 def _ended(job: Job, code: int, outcome: Any) -> Ended:
-    """Only a process that ended well has a result, only one that did not has a failure."""
+    """A process that ended well has a result; any other has a failure."""
     if code == 0:
         return Done(job, outcome["value"])
     return Failed(job, Failure.from_plain(outcome["failure"]))

@@ -82,7 +82,7 @@ class Failure:
 
     @classmethod
     def from_plain(cls, value: Any) -> Failure:
-        """What a job's process says of its failure, cut to what may be said."""
+        """What a job's process reports about its failure, cut to the allowed length."""
         return cls(
             str(value["kind"])[:100],
             str(value["message"])[:MESSAGE_LIMIT],
@@ -175,8 +175,10 @@ class _Parent:
         return os.waitstatus_to_exitcode(status), job.result, complaint
 
     def _wait(self, child: int, lines: _Lines) -> tuple[int, str]:
-        """Wait for the child and pass on its events; kill it if it babbles. If the driver goes away meanwhile (its end
-        of the pipe closes), end all of it and go."""
+        """Wait for the child and pass on its events; kill it if it sends anything else.
+
+        If the driver goes away meanwhile (its end of the pipe closes), end the job and exit.
+        """
         complaint = ""
         while True:
             done, status = os.waitpid(-1, os.WNOHANG)

@@ -9,34 +9,7 @@ import pytest
 
 pytestmark = pytest.mark.timeout(180)
 
-CHEATS = str(Path(__file__).parent.parent / "toys" / "cheats.py")
-
-
-@pytest.fixture
-def scored(cli, toys, tmp_path):
-    """The rows of a run of the cheats, by task and model."""
-
-    def run(models: str, tasks: str = "toy", code: int = 0, more: tuple[str, ...] = ()) -> pd.DataFrame:
-        names = ",".join(f"cheat_{name}" for name in models.split(","))
-        done = cli(
-            *("run", "--plugin", toys, "--plugin", CHEATS, "--models", names, "--tasks", tasks),
-            *("--scale", "smoke", "--out", "board", *more),
-            BOMB=str(tmp_path / "bomb"),
-        )
-        assert done.code == code, done.err + done.out
-        assert "Traceback" not in done.out + done.err
-        return pd.read_csv(tmp_path / "board" / "results.csv").set_index(["task", "model"])
-
-    return run
-
-
-@pytest.mark.parametrize("cheat", ["readsframes", "scansgarbage", "patchesthemetric"])
-def test_a_cheat_scores_what_an_honest_model_does(scored, cheat):
-    """Also where a task sees the stored outputs as its inputs (`toy_shared`)."""
-    rows = scored(f"honest,{cheat}", "toy,toy_shared")
-    for task in ("toy", "toy_shared"):
-        errors = rows.loc[task]
-        assert errors.test_err[f"cheat_{cheat}"] == errors.test_err["cheat_honest"] == 1.0
+TOYS, CHEATS = (str(Path(__file__).parent.parent / "toys" / name) for name in ("toy_plugin.py", "cheats.py"))
 
 
 IMPORTED = """
@@ -55,28 +28,49 @@ for name, module in list(sys.modules.items()):
 def pdebench_hss_models():
     return [ModelSpec(name="cheat_atimport", title="", build="cheat_modules:Honest")]
 """
+SCORED = ("readsframes", "scansgarbage", "patchesthemetric", "atimport")
+FAILED = ("leavesapickle", "forgesaresult", "babbles")
 
 
-def test_a_file_that_brings_a_model_is_not_even_imported_where_it_is_scored(scored, tmp_path):
-    (tmp_path / "at_import.py").write_text(IMPORTED)
-    rows = scored("honest,atimport", more=("--plugin", "at_import.py"))
-    assert rows.test_err["toy", "cheat_atimport"] == 1.0
+@pytest.fixture(scope="module")
+def board(shared_cli):
+    """The rows of one run of all cheats beside an honest model, by task and model; and the file that a pickle makes.
+
+    Also on a task that sees the stored outputs as its inputs (`toy_shared`).
+    """
+    folder, cli = shared_cli
+    (folder / "at_import.py").write_text(IMPORTED)
+    names = ",".join(f"cheat_{name}" for name in ("honest", *SCORED, *FAILED))
+    plugins = ("--plugin", TOYS, "--plugin", CHEATS, "--plugin", "at_import.py")
+    options = ("--models", names, "--tasks", "toy,toy_shared", "--scale", "smoke", "--out", "board")
+    done = cli("run", *plugins, *options, BOMB=str(folder / "bomb"))
+    assert done.code == 1, done.err + done.out
+    assert "Traceback" not in done.out + done.err
+    return pd.read_csv(folder / "board" / "results.csv").set_index(["task", "model"]), folder / "bomb"
 
 
-def test_a_pickle_in_the_place_of_a_result_runs_nothing_and_fails_its_trial(scored, tmp_path):
-    row = scored("leavesapickle,honest", code=1).loc["toy"]
-    assert row.status.to_dict() == {"cheat_leavesapickle": "failed", "cheat_honest": "ok"}
-    assert "can't be read" in row.reason["cheat_leavesapickle"]
-    assert not (tmp_path / "bomb").exists()
+@pytest.fixture(params=["toy", "toy_shared"])
+def rows(board, request):
+    return board[0].loc[request.param]
 
 
-def test_a_forged_result_is_a_failed_trial(scored):
-    row = scored("forgesaresult,honest", code=1).loc["toy"]
-    assert row.status.to_dict() == {"cheat_forgesaresult": "failed", "cheat_honest": "ok"}
+@pytest.mark.parametrize("cheat", SCORED)
+def test_a_cheat_scores_what_an_honest_model_does(rows, cheat):
+    """One of them is brought by a file that changes the metric when it is imported: it is not, where it is scored."""
+    assert rows.test_err[f"cheat_{cheat}"] == rows.test_err["cheat_honest"] == 1.0
 
 
-def test_babble_on_the_line_is_the_end_of_its_trial_only(scored, tmp_path):
-    row = scored("babbles,honest", code=1).loc["toy"]
-    assert row.status.to_dict() == {"cheat_babbles": "failed", "cheat_honest": "ok"}
-    assert "message" in row.reason["cheat_babbles"]
-    assert not (tmp_path / "bomb").exists()
+@pytest.mark.parametrize("cheat", FAILED)
+def test_a_forged_result_is_a_failed_trial_and_the_end_of_its_trial_only(rows, cheat):
+    assert rows.status[f"cheat_{cheat}"] == "failed"
+    assert set(rows.status.drop([f"cheat_{name}" for name in FAILED])) == {"ok"}
+
+
+def test_a_pickle_in_the_place_of_a_result_runs_nothing(board, rows):
+    assert "can't be read" in rows.reason["cheat_leavesapickle"]
+    assert not board[1].exists()
+
+
+def test_babble_on_the_line_is_named(board, rows):
+    assert "message" in rows.reason["cheat_babbles"]
+    assert not board[1].exists()

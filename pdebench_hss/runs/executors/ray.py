@@ -122,7 +122,7 @@ class RayExecutor(Executor):
             yield from self._settle(attempt)
 
     def _answer(self, attempt: Attempt, peer: int, task: Any, stopping: bool = False) -> bool:
-        """Take a task's result, or note what became of it; returns whether the trial's record is complete."""
+        """Take a task's result, or note how it failed; returns whether the trial's record is complete."""
         try:
             answer = self._ray.get(task)
         except self._ray.exceptions.RayError as error:

@@ -95,7 +95,7 @@ def local_note() -> str:
 
 
 def _knock(address: str) -> None:
-    """See that somebody listens there: Ray would wait for minutes."""
+    """Check that a server listens there: Ray itself would wait for minutes."""
     host, _, port = address.removeprefix("ray://").rpartition(":")
     if host and port.isdigit():
         socket.create_connection((host, int(port)), timeout=10.0).close()
