@@ -72,7 +72,7 @@ class _Worker:
         self.inbox.send(job)
 
     def receive(self) -> list[Any]:
-        """The next message: its kind and what belongs to it. Raises OSError if the worker is gone or it is malformed."""
+        """The next message: its kind and its values. Raises OSError if the worker is gone or the message malformed."""
         try:
             kind, *values = json.loads(self.outbox.recv_bytes(MESSAGE_BYTES))
             if MESSAGES[kind] == tuple(map(type, values)):

@@ -4,7 +4,7 @@ mean         y = (1/n) sum_i y_i
 persistence  physical output = the first ``out_channels`` of the physical input (steady tasks that evolve
              a field), physical residual = 0 (rollout tasks)
 
-Both speak the core's language of normalised fields, normalised = (physical - shift) / scale per channel.
+Both work on the core's normalised fields, normalised = (physical - shift) / scale per channel.
 """
 
 from __future__ import annotations

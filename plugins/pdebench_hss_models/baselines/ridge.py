@@ -83,7 +83,7 @@ def working_bytes(n: int, p: int, q: int) -> int:
     """The most memory that a fit takes beyond its data, in float64 (a bound that measurements stay below).
 
     First X about its zero and its copy inside LAPACK, for n >= p also U, V and their workspace; then U, V, Y about its
-    zero, and a copy of Y for the leave-one-out errors or the coefficients. Blocks of rows are small change.
+    zero, and a copy of Y for the leave-one-out errors or the coefficients. Blocks of rows are negligible.
     """
     factors = 2 * n * p if n < p else 3 * n * p + 4 * p * p
     fitting = min(n, p) * (n + p) + 2 * n * q

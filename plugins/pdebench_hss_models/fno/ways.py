@@ -32,7 +32,7 @@ def way_taken(way: str, grid: Sequence[int], modes: int, device: torch.device) -
         raise RuntimeError("way 'dft' does not work under autocast; choose 'fft' or 'auto'")
     if way != "auto":
         return way
-    # Products are quicker on a CPU; elsewhere nobody measured them.
+    # Products are quicker on a CPU; elsewhere they were not measured.
     few = flops_per_point(grid, modes) <= MOST_FLOPS * len(grid)
     return "dft" if few and device.type == "cpu" and not half else "fft"
 

@@ -15,7 +15,7 @@ means over a circle around each L dt.
 
 Modes whose two wave numbers are both at least n / 3 are held at zero: their coefficients of the scheme are zero. That
 is not what the program behind the paper's data does. Chebfun's spin2 with "dealias on" zeroes these modes in the
-snapshots that it stores, and the state that it goes on from keeps them; ``dealias="snapshot"`` of `solve` does so too.
+snapshots that it stores, but keeps them in the state that it steps on; ``dealias="snapshot"`` of `solve` does so too.
 Our data have the mask on the state, so that what is stored is a state of the system of ODEs that is solved;
 docs/tasks.md has the difference, which is below the error of the mesh.
 

@@ -29,7 +29,7 @@ HSS_RECOVERY = TaskSpec(
         "small": Scale(grid=(128,), train=256, test=100, recipe=SMALL),
         "paper": Scale(grid=(1024,), train=2048, test=200, recipe=PAPER),
     },
-    in_all=False,  # no PDE, and made for one of the models: averages over tasks should not know it
+    in_all=False,  # no PDE, and made for one of the models: averages over tasks leave it out
     citation=NEURAL_HSS,
     description="A matrix of given HSS rank and levels; how many samples until a model has it exactly?",
 )

@@ -4,7 +4,7 @@
     testing/ns-nonbounded.mat
 
 each with `a` (1000, 128, 128), the vorticity at t = 0, and `u` (1000, 128, 128, 10), at t = 0.1 ... 1.0, of which only
-u[..., -1] = w(1) is read. A scale with a smaller grid takes every so-manyth point, one with fewer
+u[..., -1] = w(1) is read. A scale with a smaller grid takes every r-th point, one with fewer
 samples the first ones.
 """
 

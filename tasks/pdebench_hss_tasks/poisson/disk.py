@@ -70,7 +70,7 @@ def solve(forcing: np.ndarray) -> np.ndarray:
     u = np.zeros(forcing.shape)
     for field, f in zip(
         u, forcing, strict=True
-    ):  # one by one: SuperLU rounds a block differently, and sample i must not know of j
+    ):  # one by one: SuperLU rounds a block differently, and sample i must not depend on j
         rhs = (problem.right @ f.ravel())[cells]
         rhs -= rhs.sum() * area.flat[cells] / area.sum()
         field.flat[cells[1:]] = problem.factors.solve(rhs[1:])  # the first cell is zero, its equation follows

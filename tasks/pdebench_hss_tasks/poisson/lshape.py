@@ -62,7 +62,7 @@ def solve(forcing: np.ndarray) -> np.ndarray:
     u = np.zeros(forcing.shape)
     for field, f in zip(
         u, forcing, strict=True
-    ):  # one by one: SuperLU rounds a block differently, and sample i must not know of j
+    ):  # one by one: SuperLU rounds a block differently, and sample i must not depend on j
         field.flat[inside] = factors.solve(right @ f.ravel())
     return u
 
