@@ -49,7 +49,7 @@ def coarse(inputs: np.ndarray, level: int, size: Scale, c: float, **_of_the_forc
 def solve(f: np.ndarray, c: float) -> np.ndarray:
     """u on the forcing's own grid, ``(samples, n) -> (samples, n)``; f vanishes at both ends.
 
-    One sample at a time: LAPACK uses another algorithm for several right-hand sides, and a sample must not depend on others.
+    One sample at a time: LAPACK solves several right-hand sides in another way, and a sample must not depend on others.
     """
     n = f.shape[1]
     diffusion, drift = 1 + (c / n) ** 2 / 12, c / (2 * n)  # times h^2: of D2, of D1
