@@ -80,8 +80,8 @@ def test_refinement_converges_to_a_fine_reference(lognormal):
 
 
 def test_moments_are_those_of_the_published_data():
-    """Of 1,024 samples on 241^2 points: a has mean 7.48360 and deviation 4.49996, u 5.74634e-3 and 3.88433e-3 (scales in
-    the Darcy example of NVIDIA's PhysicsNeMo for the file piececonst_r241_N1024_smooth1)."""
+    """1,024 samples on 241^2 points: a has mean 7.48360 and deviation 4.49996, u 5.74634e-3 and 3.88433e-3: the
+    scales for the file piececonst_r241_N1024_smooth1 in the Darcy example of NVIDIA's PhysicsNeMo."""
     a = permeability(range(200), 64, lognormal=False)
     u = flow.pressure(a, 1)
     of_means = u.mean(axis=(1, 2)).std() / np.sqrt(len(u))

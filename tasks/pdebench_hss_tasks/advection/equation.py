@@ -1,8 +1,8 @@
 """u_t + c u_x = 0 on a circle of length 1: u(x, t) = u(x - c t, 0).
 
-The start is a Gaussian field with covariance (1 - length^2 d^2/dx^2)^-2, mean square 1 and zero mean, in every Fourier
-mode that the grid can hold but the one of half a wave per point, so a shift turns each mode by exp(-2 pi i k c t) and is
-exact. Where c t is no multiple of the spacing, the shifted field is that of the series between the points.
+The start is a Gaussian field with covariance (1 - length^2 d^2/dx^2)^-2, mean square 1 and zero mean. It has every
+Fourier mode that the grid can hold but the one of half a wave per point. A shift turns each mode by exp(-2 pi i k c t),
+so it is exact, also where c t is no multiple of the spacing.
 
 The classical solver of level 1 and more is Lax and Wendroff's,
 

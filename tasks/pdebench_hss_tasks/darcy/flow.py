@@ -6,7 +6,8 @@ r x r smaller ones (``refine``), and
 
     sum over the four faces of T (u_here - u_there) = h^2,   T = 2 a_here a_there / (a_here + a_there),
 
-with T = 2 a on the boundary, where u = 0 is half a cell away. The harmonic mean keeps the flux continuous where a jumps.
+with T = 2 a on the boundary, where u = 0 is half a cell away. With the harmonic mean the flux is continuous where a
+jumps.
 
 The system is solved by conjugate gradients with the Laplacian on the same cells as preconditioner. That one is diagonal
 in sin(k pi (i + 1/2) / N), and the spectrum of the preconditioned matrix lies between the least and the greatest value

@@ -1,4 +1,4 @@
-"""The wave equation u_tt = c^2 Lap u on the unit square with reflecting sides: a linear rollout task with two channels."""
+"""The wave equation u_tt = c^2 Lap u on the unit square: a linear rollout task with two channels."""
 
 from __future__ import annotations
 
