@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pdebench_hss import Recipe, Scale, TaskSpec, hookimpl
 
-HERE = "pdebench_hss_tasks.wave"
+HERE = "pdebench_hss_tasks.waves"
 
 SMALL = Recipe(steps=500, batch=16, lr=2e-3, lr_min=1e-5)
 PAPER = Recipe(epochs=100, batch=64, lr=1e-3, lr_min=1e-5)

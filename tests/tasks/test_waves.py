@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from pdebench_hss_tasks.wave import WAVE_2D
-from pdebench_hss_tasks.wave.equation import coarse, generate, leapfrog, oscillate, random_modes, second_difference
+from pdebench_hss_tasks.waves import WAVE_2D
+from pdebench_hss_tasks.waves.equation import coarse, generate, leapfrog, oscillate, random_modes, second_difference
 from scipy.integrate import solve_ivp
 
 from pdebench_hss import Scale
