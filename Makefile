@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check
 TASK   ?= gray_scott_inverse
 
-.PHONY: run test lint docs bench clean
+.PHONY: run test lint docs bench zoo clean
 
 run: $(VENV)/.run
 	$(BIN)/pdebench-hss run --models all --tasks $(TASK)
@@ -23,6 +23,10 @@ docs: $(VENV)/.test
 
 bench: $(VENV)/.test
 	for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
+
+zoo: $(VENV)/.test
+	$(PIP) install --quiet -c constraints.txt $(patsubst %,-e ./%,$(wildcard zoo/*))
+	for package in zoo/*; do $(BIN)/python -m pytest -q --rootdir=$$package $$package/tests || exit 1; done
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)

@@ -21,6 +21,7 @@ from filelock import FileLock
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ["unet", "pdebench_files", "tensorboard_tracker", "printed_table", "relative_l2", "muon", "two_stage"]
+PACKAGES = [*(ROOT / "examples" / name for name in EXAMPLES), *sorted((ROOT / "zoo").iterdir())]
 
 
 @dataclass(frozen=True)
@@ -83,8 +84,7 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> Environment:
             borrow(made.folder / "borrowed")
             (site,) = (made.folder / "venv" / "lib").glob("python*/site-packages")
             (site / "borrowed.pth").write_text(f"{made.folder / 'borrowed'}\n")
-            projects = [ROOT, *(ROOT / "examples" / name for name in EXAMPLES)]
-            made.install(*build_wheels(made.folder / "wheels", *projects))
+            made.install(*build_wheels(made.folder / "wheels", ROOT, *PACKAGES))
             (made.folder / "ready").touch()
     return made
 
@@ -157,7 +157,7 @@ def test_new_packages_install_keep_their_contracts_and_run(environment, tmp_path
     assert "exists already" in environment.run("pdebench-hss", "new", "model", "my_solver", cwd=tmp_path, fails=True)
 
 
-def test_the_tests_of_the_examples_pass(environment, tmp_path):
-    folders = [str(ROOT / "examples" / name / "tests") for name in EXAMPLES]
+@pytest.mark.parametrize("package", PACKAGES, ids=lambda package: package.name)
+def test_the_tests_of_the_packages_pass(environment, tmp_path, package):
     options = ["-q", "-p", "no:cacheprovider", "--import-mode=importlib", f"--rootdir={tmp_path}"]
-    assert "passed" in environment.run("python", "-m", "pytest", *options, *folders, cwd=tmp_path)
+    assert "passed" in environment.run("python", "-m", "pytest", *options, str(package / "tests"), cwd=tmp_path)
