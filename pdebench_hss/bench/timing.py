@@ -50,7 +50,7 @@ class BenchRequest:
 
 @dataclass
 class BenchResult:
-    """Rows for the CSV and the terminal, and figures by name. ``shown`` are the columns that a terminal has room for."""
+    """Rows for the CSV and the terminal, and figures by name; ``shown``: the columns that a terminal has room for."""
 
     columns: list[str]
     rows: list[dict[str, Any]]
