@@ -160,7 +160,7 @@ def through_activation(g: Tensor, activation: Activation) -> tuple[Tensor, float
 
 
 def turned(x: Tensor) -> Tensor:
-    """The transpose in its own memory: slim blocks times a field that lies across take five times as long."""
+    """The transpose in its own memory: slim blocks times a field that lies across take much longer."""
     return x.t().contiguous()
 
 
