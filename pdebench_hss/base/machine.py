@@ -30,6 +30,26 @@ def use_large_pages() -> None:
         os.environ.setdefault(name, value)
 
 
+def keep_freed_memory() -> None:
+    """What `LARGE_PAGES` makes of glibc in a process that starts with it, for one that runs already."""
+    import ctypes
+
+    try:
+        mallopt = ctypes.CDLL(None).mallopt
+    except (OSError, AttributeError):
+        return
+    trim_threshold, mmap_threshold = -1, -3  # M_.. of malloc.h
+    mallopt(trim_threshold, min(int(LARGE_PAGES["MALLOC_TRIM_THRESHOLD_"]), 2**31 - 1))
+    mallopt(mmap_threshold, int(LARGE_PAGES["MALLOC_MMAP_THRESHOLD_"]))
+
+
+def cache_bytes() -> int:
+    """Of the largest cache that a core can use; 32 MB where the system does not say."""
+    sizes = Path("/sys/devices/system/cpu/cpu0/cache").glob("index*/size")
+    found = [int(text[:-1]) * 1024 for path in sizes if (text := path.read_text().strip()).endswith("K")]
+    return max(found, default=2**25)
+
+
 @lru_cache
 def hardware(gpus: tuple[str, ...] = ()) -> dict[str, Any]:
     """CPU, cores, memory, and the GPUs that were used; ``id`` is equal on machines whose times may be compared.

@@ -1,8 +1,11 @@
-"""``bench models``: a prediction and a training step of every model at a task's grid and batch, at scale paper.
+"""``bench models``: a step of every model beside its limit, and a prediction, at a task's grid and scale paper.
 
-A step is forward pass, mean squared error and backward pass, on noise: time does not depend on the values. Closed forms
-have no steps and are left out. A batch that does not fit into memory or into the time for a row is halved until it
-does, and the row says so; times are then of the smaller batch, never scaled up.
+A step is forward pass, mean squared error and backward pass, on noise: time does not depend on the values. Its limit is
+defined in `limits`. Closed forms have no steps and are left out. Every model has two rows:
+
+    recipe    the batch that the task's recipe asks for. One that does not fit into memory or into the time for a row is
+              halved until it does, and the row says so; times are then of the smaller batch, never scaled up
+    best      the batch with the least time per sample among that one, its fourths, and its fourfolds while they gain
 """
 
 from __future__ import annotations
@@ -12,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from ..base import machine
 from ..contract.model import ModelSpec
@@ -20,13 +23,22 @@ from ..contract.selection import check_options
 from ..contract.task import TaskInfo
 from ..training import flops
 from ..training.parameters import count_parameters
-from .timing import BenchRequest, BenchResult, TookTooLong, memory_of, time_in_turns, time_limit
+from .limits import Speeds, Work, bound, least_bytes, limit_ms, probes, speeds
+from .timing import BenchRequest, BenchResult, Timing, TookTooLong, memory_of, time_in_turns, time_limit
 
 COLUMNS = [
-    *("task", "model", "scale", "grid", "batch", "batch_asked", "params_real"),
+    *("task", "model", "scale", "grid", "at", "batch", "batch_asked", "params_real"),
     *("step_ms", "step_ms_low", "step_ms_high", "forward_ms", "forward_ms_low", "forward_ms_high", "repeats"),
-    *("peak_memory_mb", "flops_step", "status", "reason", "threads", "hardware"),
+    *("sample_ms", "limit_ms", "times_limit", "times_limit_low", "times_limit_high", "bound", "times_charged"),
+    *("flops_done", "flops_step", "least_bytes", "peak_gflops", "bandwidth_gbs"),
+    *("peak_memory_mb", "status", "reason", "threads", "clock", "hardware"),
 ]
+SHOWN = [
+    *("task", "model", "at", "batch", "step_ms", "sample_ms", "flops_done", "least_bytes", "limit_ms", "bound"),
+    *("times_limit", "times_limit_low", "times_limit_high", "status"),
+]
+KINDS = ("recipe", "best")
+LARGEST_BATCH = 1024
 
 
 @dataclass
@@ -48,6 +60,7 @@ class Subject:
 
 def bench_models(request: BenchRequest) -> BenchResult:
     torch.set_num_threads(request.threads)
+    machine.keep_freed_memory()  # as processes of trials do
     rows: list[dict[str, Any]] = []
     for task_choice in request.registry.choose_tasks(request.tasks or "all"):
         spec = request.registry.task(task_choice.name).spec
@@ -56,14 +69,14 @@ def bench_models(request: BenchRequest) -> BenchResult:
     from ..plots.bars import draw_timings
 
     titles = request.registry.titles()
-    timed = [row for row in rows if row["status"] == "ok"]
+    timed = [row for row in rows if row["status"] == "ok" and row["at"] == "recipe"]
     figures = {f"models_{kind}": draw_timings(timed, kind, titles) for kind in ("step", "forward")} if timed else {}
-    return BenchResult(COLUMNS, rows, figures)
+    return BenchResult(COLUMNS, rows, figures, SHOWN)
 
 
 def bench_task(request: BenchRequest, task: TaskInfo) -> list[dict[str, Any]]:
     """All models of one task in turn."""
-    rows: dict[str, dict[str, Any]] = {}
+    rows: dict[str, dict[str, Any]] = {}  # by model and kind of batch
     subjects: dict[str, Subject] = {}
     for choice in request.registry.choose_models(request.models):
         spec = request.registry.model(choice.name).spec
@@ -71,17 +84,43 @@ def bench_task(request: BenchRequest, task: TaskInfo) -> list[dict[str, Any]]:
             continue
         hparams = spec.hparams_for(task)
         hparams |= check_options(choice.options, hparams, f"model {spec.name!r}")
-        row = rows[choice.label] = head(request, task, choice.label)
+        row = head(request, task, choice.label)
         try:
-            subjects[choice.label] = prepare(spec, task, hparams, row, request)
+            prepared = prepare(spec, task, hparams, row, request)
         except TookTooLong as error:
-            row.update(status="too_slow", reason=str(error))
-        request.say(f"{task.name}: {choice.label} {row['status']} {row['reason']}".rstrip())
-    for kind in ("step", "forward"):
-        functions: dict[str, Callable[[], Any]] = {name: getattr(subject, kind) for name, subject in subjects.items()}
-        for name, found in time_in_turns(functions, request.repeats, request.seconds).items():
-            rows[name].update(found.columns(kind), repeats=found.repeats)
+            prepared = {}
+            rows[choice.label] = {**row, "at": "recipe", "status": "too_slow", "reason": str(error)}
+        for kind, (subject, found) in prepared.items():
+            rows[f"{choice.label} {kind}"], subjects[f"{choice.label} {kind}"] = {**row, **found, "at": kind}, subject
+        request.say(f"{task.name}: {choice.label} {'ok' if prepared else 'too slow'} {row['reason']}".rstrip())
+    steps = in_turns(request, {name: subject.step for name, subject in subjects.items()} | probes())
+    forwards = in_turns(request, {name: subject.forward for name, subject in subjects.items()})
+    here = speeds(steps)
+    for name in subjects:
+        rows[name] |= steps[name].columns("step") | forwards[name].columns("forward") | {"repeats": steps[name].repeats}
+        rows[name] |= beside_limit(rows[name], steps[name], here)
     return list(rows.values())
+
+
+def in_turns(request: BenchRequest, functions: dict[str, Callable[[], Any]]) -> dict[str, Timing]:
+    return time_in_turns(functions, request.repeats, request.seconds, request.clock)
+
+
+def beside_limit(row: dict[str, Any], step: Timing, here: Speeds) -> dict[str, Any]:
+    """How many times its limit a step takes, in the form that is executed and in that which is charged."""
+    work = Work(row["flops_done"], row["least_bytes"])
+    limit, charged = limit_ms(work, here), limit_ms(Work(row["flops_step"], row["least_bytes"]), here)
+    return {
+        "sample_ms": step.median / row["batch"],
+        "limit_ms": limit,
+        "times_limit": step.median / limit,
+        "times_limit_low": step.low / limit,
+        "times_limit_high": step.high / limit,
+        "bound": bound(work, here),
+        "times_charged": step.median / charged,
+        "peak_gflops": here.peak / 1e9,
+        "bandwidth_gbs": here.bandwidth / 1e9,
+    }
 
 
 def head(request: BenchRequest, task: TaskInfo, model: str) -> dict[str, Any]:
@@ -96,39 +135,92 @@ def head(request: BenchRequest, task: TaskInfo, model: str) -> dict[str, Any]:
         "status": "ok",
         "reason": "",
         "threads": request.threads,
+        "clock": "cpu" if request.cpu_time else "wall",
         "hardware": machine.hardware_line(),
     }
 
 
-def prepare(spec: ModelSpec, task: TaskInfo, hparams: dict, row: dict[str, Any], request: BenchRequest) -> Subject:
-    """The model with the largest batch, halving the task's own, that fits into memory and a fifth of the time."""
+def prepare(
+    spec: ModelSpec, task: TaskInfo, hparams: dict, row: dict[str, Any], request: BenchRequest
+) -> dict[str, tuple[Subject, dict[str, Any]]]:
+    """The model at both batches, with what is known of each before it is timed."""
     torch.manual_seed(0)
     module = spec.make(task, hparams)
     row["params_real"] = count_parameters(module).real
     limit, room = request.seconds / 5, 0.7 * machine.free_memory()
-    one = subject(module, task, 1)
     with time_limit(limit):
-        base = memory_of(one.step)
-    batch = row["batch_asked"]
-    while batch > 1:
-        if base * batch > room:  # what one sample needs, times the batch, is too much even before trying
-            batch //= 2
-            continue
+        base = memory_of(subject(module, task, 1).step)
+
+    def seconds(batch: int) -> float | None:
+        """Of a step; None if it needs more than there is. What one sample needs, times the batch, may be too much."""
+        if base * batch > room:
+            return None
+        step = subject(module, task, batch).step
         try:
             with time_limit(limit):
-                subject(module, task, batch).step()
-            break
+                return quick_seconds(step, request.clock, limit)
         except TookTooLong:
-            batch //= 2
+            return None
+
+    recipe, taken = largest_batch(seconds, row["batch_asked"])
+    if recipe < row["batch_asked"]:
+        row["reason"] = (
+            f"batch {recipe} instead of {row['batch_asked']}: {limit:.0f} s and {room / 2**30:.0f} GB a step"
+        )
+    best = best_batch(seconds, recipe, taken)
+    known = {batch: of_batch(module, task, batch) for batch in {recipe, best}}
+    return {kind: known[batch] for kind, batch in zip(KINDS, (recipe, best), strict=True)}
+
+
+def quick_seconds(step: Callable[[], Any], clock: Callable[[], float], limit: float) -> float:
+    """The least of two calls, or of one that is slow."""
+    start = clock()
+    step()
+    first = clock() - start
+    if first > limit / 4:
+        return first
+    start = clock()
+    step()
+    return min(first, clock() - start)
+
+
+def largest_batch(seconds: Callable[[int], float | None], asked: int) -> tuple[int, float | None]:
+    """The batch, halving what is asked for, that is possible, and how long it takes; 1 is known to be."""
+    batch = asked
+    while (taken := seconds(batch)) is None and batch > 1:
+        batch //= 2
+    return batch, taken
+
+
+def best_batch(seconds: Callable[[int], float | None], recipe: int, taken: float | None) -> int:
+    """The batch with the least time per sample: ``recipe``, its fourths, and its fourfolds as long as they gain."""
+    per_sample = {recipe: taken / recipe if taken else float("inf")}
+    for batch in (recipe // 4, recipe // 16, recipe // 64):
+        if batch >= 1 and (found := seconds(batch)) is not None:
+            per_sample[batch] = found / batch
+    batch = recipe
+    while min(per_sample, key=per_sample.__getitem__) == batch and 4 * batch <= LARGEST_BATCH:
+        batch *= 4
+        if (found := seconds(batch)) is None:
+            break
+        per_sample[batch] = found / batch
+    return min(per_sample, key=per_sample.__getitem__)
+
+
+def of_batch(module: nn.Module, task: TaskInfo, batch: int) -> tuple[Subject, dict[str, Any]]:
     found = subject(module, task, batch)
-    if batch < row["batch_asked"]:
-        row["reason"] = f"batch {batch} instead of {row['batch_asked']}: {limit:.0f} s and {room / 2**30:.0f} GB a step"
-    row["batch"] = batch
-    row["flops_step"] = flops.count_step(found.step)
-    row["peak_memory_mb"] = round(memory_of(found.step) / 2**20, 1)
-    return found
+    return found, {
+        "batch": batch,
+        "flops_done": flops.count(found.step),
+        "flops_step": flops.count_step(found.step),
+        "least_bytes": least_bytes(module, lambda b: noise(task, b), batch, machine.cache_bytes()),
+        "peak_memory_mb": round(memory_of(found.step) / 2**20, 1),
+    }
 
 
 def subject(module: nn.Module, task: TaskInfo, batch: int) -> Subject:
-    inputs = torch.randn(batch, task.in_channels, *task.grid)
-    return Subject(module, inputs, torch.randn(batch, task.out_channels, *task.grid))
+    return Subject(module, *noise(task, batch))
+
+
+def noise(task: TaskInfo, batch: int) -> tuple[Tensor, Tensor]:
+    return torch.randn(batch, task.in_channels, *task.grid), torch.randn(batch, task.out_channels, *task.grid)

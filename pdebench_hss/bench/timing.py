@@ -27,7 +27,10 @@ FEWEST = 3  # measurements of something slow
 
 @dataclass(frozen=True)
 class BenchRequest:
-    """What was asked for. ``seconds`` bounds the time spent on one row; a bench ignores what it has no use for."""
+    """What was asked for. ``seconds`` bounds the time spent on one row; a bench ignores what it has no use for.
+
+    ``cpu_time`` asks for the CPU time of this thread instead of the clock's: for one thread on a busy machine.
+    """
 
     registry: Registry
     models: str = "all"
@@ -37,16 +40,22 @@ class BenchRequest:
     repeats: int = 9
     seconds: float = 60.0
     explain: bool = False
+    cpu_time: bool = False
     say: Callable[[str], None] = print
+
+    @property
+    def clock(self) -> Callable[[], float]:
+        return time.thread_time if self.cpu_time else time.perf_counter
 
 
 @dataclass
 class BenchResult:
-    """Rows for the CSV and the terminal, and figures by name."""
+    """Rows for the CSV and the terminal, and figures by name; ``shown``: the columns that a terminal has room for."""
 
     columns: list[str]
     rows: list[dict[str, Any]]
     figures: dict[str, Any] = field(default_factory=dict)
+    shown: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -63,25 +72,28 @@ class Timing:
 
 
 def time_in_turns(
-    functions: Mapping[str, Callable[[], Any]], repeats: int = 9, seconds: float = 60.0
+    functions: Mapping[str, Callable[[], Any]],
+    repeats: int = 9,
+    seconds: float = 60.0,
+    clock: Callable[[], float] = time.perf_counter,
 ) -> dict[str, Timing]:
     """Time all functions in turn, each warm; slow ones less often, but `FEWEST` times at least."""
     inner, rounds = {}, {}
     for name, function in functions.items():
         function()
-        start = time.perf_counter()
+        start = clock()
         function()
-        once = max(time.perf_counter() - start, 1e-7)
+        once = max(clock() - start, 1e-7)
         inner[name] = max(1, round(ENOUGH / once))
         rounds[name] = max(FEWEST, min(repeats, int(seconds / (once * inner[name]))))
     taken: dict[str, list[float]] = {name: [] for name in functions}
     for turn in range(max(rounds.values(), default=0)):
         names = [name for name in functions if turn < rounds[name]]
         for name in reversed(names) if turn % 2 else names:
-            start = time.perf_counter()
+            start = clock()
             for _ in range(inner[name]):
                 functions[name]()
-            taken[name].append((time.perf_counter() - start) / inner[name])
+            taken[name].append((clock() - start) / inner[name])
     return {name: timing(values) for name, values in taken.items()}
 
 

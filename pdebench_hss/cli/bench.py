@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from ..base.errors import UsageError
 from ..contract.registry import load_reference
 from .output import Format, FormatOption, PluginOption, StrictOption, installed, print_rows
 
@@ -22,6 +23,10 @@ def bench(
     explain: Annotated[
         bool, typer.Option("--explain", help="Print the reasons behind a choice; measure nothing.")
     ] = False,
+    cpu_time: Annotated[
+        bool,
+        typer.Option("--cpu-time", help="CPU time instead of time on the clock: for one thread on a busy machine."),
+    ] = False,
     out: Annotated[str, typer.Option(help="Directory for the CSV and the charts.")] = "leaderboards/bench",
     form: FormatOption = Format.table,
     plugin: PluginOption = None,
@@ -31,6 +36,7 @@ def bench(
 
     \b
     pdebench-hss bench models --tasks poisson_2d --models neural_hss,fno,resnet
+    pdebench-hss bench models --threads 1 --cpu-time --seconds 10
     pdebench-hss bench layers --explain
     """
     registry = installed(plugin, strict=strict)
@@ -40,19 +46,24 @@ def bench(
     from ..bench.timing import BenchRequest
     from ..runs.config import available_cores
 
+    threads = threads or available_cores()
+    if cpu_time and threads > 1:
+        raise UsageError(f"--cpu-time counts one thread, but there are {threads}; add --threads 1")
     request = BenchRequest(
         registry=registry,
         models=models,
         tasks=tasks,
         scale=scale,
-        threads=threads or available_cores(),
+        threads=threads,
         repeats=repeats,
         seconds=seconds,
         explain=explain,
+        cpu_time=cpu_time,
         say=lambda text: print(visible(text, keep="\n"), flush=True) if form is Format.table else None,
     )
     result = measure(request)
-    print_rows([{**row, **_short(row)} for row in result.rows], result.columns, form)
+    columns = result.shown if result.shown and form is Format.table else result.columns
+    print_rows([{**row, **_short(row)} for row in result.rows], columns, form)
     if explain:
         return
     for path in _write(Path(out), name, result):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -66,3 +68,10 @@ def test_quoting_a_board_without_naming_figures_is_noticed():
     assert unnamed("See [it](../leaderboards/small-cpu): 0.3 and 0.4.\n\nMore.")
     assert not unnamed("See [it](../leaderboards/small-cpu): 0.3.\n<!-- figures b\n0.3 = heat fno\n-->\n")
     assert not unnamed("See [it](../leaderboards/small-cpu), three seeds.\n")
+
+
+def test_tables_made_of_benchmarks_are_what_their_files_give():
+    done = subprocess.run(
+        [sys.executable, ROOT / "docs" / "kernel_tables.py", "--check"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
