@@ -33,7 +33,9 @@ def tune(
     ] = None,
     budget: Annotated[
         str | None,
-        typer.Option(help="Of each try: epochs=N, steps=N, seconds=T or flops=F.  [default: the task's recipe]"),
+        typer.Option(
+            help="Of each try: epochs=N, steps=N, seconds=T, core_seconds=T or flops=F.  [default: the task's recipe]"
+        ),
     ] = None,
     scale: Annotated[str | None, typer.Option(help="smoke, small (default) or paper.")] = None,
     val: Annotated[
@@ -68,7 +70,7 @@ def tune(
 
     \b
     pdebench-hss tune --models all --tasks 'poisson_*' --tries 12 --out tuned.yaml
-    pdebench-hss tune --models fno,neural_hss --tasks poisson_2d --budget seconds=10 --dry-run
+    pdebench-hss tune --models fno,neural_hss --tasks poisson_2d --budget core_seconds=10 --dry-run
     pdebench-hss run --models all --tasks 'poisson_*' --tuned tuned.yaml --seeds 3
     """
     from ..contract.registry import load_registry

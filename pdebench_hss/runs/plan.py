@@ -10,6 +10,7 @@ from typing import Any
 
 from ..base.errors import PdebenchError, PluginError, UsageError
 from ..contract import traits
+from ..contract.budget import CLOCKS, Budget
 from ..contract.identity import maker_of
 from ..contract.model import RATES, WINDOW, ModelSpec
 from ..contract.optimizer import Optimizer
@@ -60,6 +61,7 @@ class Plan:
     cells: list[Cell]
     jobs: int
     history: History = field(default_factory=dict)
+    threads: int = 1  # of each trial
 
     def having(self, *actions: Action) -> list[Cell]:
         return [cell for cell in self.cells if cell.action in actions]
@@ -74,7 +76,7 @@ class Plan:
 
     def estimate(self) -> tuple[float, int]:
         """Seconds expected for what is to run, and how many of its trials nothing is known about."""
-        known = [expected_seconds(cell, self.history) for cell in self.todo]
+        known = [expected_seconds(cell, self.history, self.threads) for cell in self.todo]
         return sum(s for s in known if s is not None) / self.jobs, sum(s is None for s in known)
 
 
@@ -93,7 +95,7 @@ def make_plan(
             model = registry.model(model_choice.name)
             for trial, unsupported in _trials(config, registry, dataset, model, model_choice, tuned):
                 cells.setdefault(trial.key, _cell(trial, dataset, unsupported, store, config.force))
-    return Plan(list(cells.values()), config.n_jobs, _history(store))
+    return Plan(list(cells.values()), config.n_jobs, _history(store), config.threads)
 
 
 def _dataset(config: RunConfig, task: Registered[TaskSpec], choice: Choice, source: Source | None) -> Dataset:
@@ -137,6 +139,7 @@ def _trials(
         target = config.params_target
         hparams = ask(model, spec, lambda: match_parameters(model.spec, info, hparams, target))
     budget = config.parsed_budget or info.size.recipe.budget
+    budget.refuse_device(config.resolved_device.kind)
     training = "" if unsupported else _training(model, info, hparams)
     for seed in config.seed_list:
         trial = Trial(
@@ -219,7 +222,7 @@ def ask(model: Registered[ModelSpec], task: TaskSpec, question: Any) -> Any:
 def plan_of(trials: Iterable[tuple[Trial, Dataset]], store: Store, config: RunConfig) -> Plan:
     """A plan of trials that somebody else made."""
     cells = [_cell(trial, dataset, None, store, config.force) for trial, dataset in trials]
-    return Plan(cells, config.n_jobs, _history(store))
+    return Plan(cells, config.n_jobs, _history(store), config.threads)
 
 
 def _cell(trial: Trial, dataset: Dataset, unsupported: str | None, store: Store, force: bool) -> Cell:
@@ -256,18 +259,23 @@ def _place(trial: Trial) -> tuple[str, str, str]:
     return trial.model_label, trial.task_label, trial.scale
 
 
-def expected_seconds(cell: Cell, history: History) -> float | None:
+def expected_seconds(cell: Cell, history: History, threads: int = 1) -> float | None:
     """From earlier trials of the same model on the same task at the same scale; None if there are none."""
     trial = cell.trial
     if (known := history.get(_place(trial))) is None:
         return None
     per_step, rest = known
     budget = trial.budget
-    if budget.kind == "seconds":
-        return (budget.amount if per_step else 0.0) + rest
+    if budget.kind in CLOCKS:
+        return (clock_seconds(budget, threads) if per_step else 0.0) + rest
     if budget.kind == "flops":
         return None
     return per_step * (budget.steps(pairs(cell), trial.optimizer.batch, 0.0) or 0) + rest
+
+
+def clock_seconds(budget: Budget, threads: int) -> float:
+    """How long training goes on within a budget of a clock: threads that are all busy share core-seconds."""
+    return budget.amount / threads if budget.kind == "core_seconds" else budget.amount
 
 
 def pairs(cell: Cell) -> int:

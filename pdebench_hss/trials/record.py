@@ -26,7 +26,7 @@ class Record:
     metrics      test errors by name, means over test samples; ``test_err`` is the task's own metric, and ``val_err``
                  the same of the training samples that were held out, where some were
     parameters   ``real`` (complex = 2), ``numel``, and ``target`` where sizes were matched
-    spent        steps, samples, seconds and flops of training
+    spent        steps, samples, seconds, flops and core-seconds of training
     flops_step   FLOPs of one training step (forward and backward of one batch)
     seconds      build, fit, predict (all test samples, median of a few), total
     predict_ms   milliseconds per test sample

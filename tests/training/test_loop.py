@@ -17,7 +17,7 @@ from pdebench_hss import Recipe, Scale, TaskSpec
 from pdebench_hss.base.errors import Interrupted
 from pdebench_hss.contract.budget import Budget
 from pdebench_hss.contract.optimizer import Optimizer
-from pdebench_hss.training import loop
+from pdebench_hss.training import clocks
 from pdebench_hss.training.loop import CURVE_POINTS, Curve, Diverged, TrainingState, fit
 from pdebench_hss.training.normalization import Affine, Normalizer
 from pdebench_hss.training.objective import mean_squared_error
@@ -95,7 +95,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch) -> Clock:
     clock = Clock(tick=0.03)
-    monkeypatch.setattr(loop, "time", SimpleNamespace(perf_counter=clock.perf_counter))
+    monkeypatch.setattr(clocks, "time", SimpleNamespace(perf_counter=clock.perf_counter, process_time=lambda: 0.0))
     return clock
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from ...base import devices
 from ...base.scratch import Scratch
 from ...contract.resources import Resources
+from ...training.clocks import waiting
 from ...training.progress import Progress
 from ...trials.trial import Trial
 from ...workers.events import Done, Emitted, Ended, Event, Failed, Started
@@ -34,7 +35,8 @@ class ProcessExecutor(Executor):
 
     def run(self, work: Sequence[Work]) -> Iterator[TrialEvent]:
         size, device = self.config.ddp, self.config.resolved_device
-        places = devices.environments(device)
+        own = waiting(item.trial.budget for item in work)
+        places = [{**own, **place} for place in devices.environments(device)]
         self._gangs = {item.trial.key: Gang(size) for item in work}
         self._meeting = Scratch("peers")
         jobs = [self._job(item, peer) for item in work for peer in range(size)]
