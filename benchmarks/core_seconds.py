@@ -101,7 +101,7 @@ def main() -> None:
             rows.append(row)
             worst = max(worst, abs(change) if kind == "core_seconds" else 0.0)
     print(
-        f"resnet on poisson_1d, budget of {options.budget:g}, {options.neighbours} neighbours, {options.repeats} runs"
+        f"resnet on poisson_1d, budget {options.budget:g}, {options.neighbours} neighbours, {options.repeats} runs"
     )
     headers = ["budget", "threads", "steps alone", "±", "beside", "±", "wall s alone", "beside", "change"]
     print(tabulate(rows, headers=headers, floatfmt=".1f", tablefmt="github"))

@@ -93,5 +93,14 @@ def _plain(value: Any) -> Any:
     return value
 
 
+def shared(facts: Mapping[str, Any], parts: dict[str, Any]) -> dict[str, Any]:
+    """The same facts, whose tables are those that other records have, if they say the same: machine, versions and
+    source hold for a whole run, and a hundred thousand copies of them fill a memory."""
+    return {
+        name: parts.setdefault(repr(value), value) if isinstance(value, dict) else value
+        for name, value in facts.items()
+    }
+
+
 def missing(key: str, trial: Trial, reason: str = "not run yet") -> Record:
     return Record(key, trial, Status.MISSING, reason)

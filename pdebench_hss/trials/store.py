@@ -46,6 +46,17 @@ if TYPE_CHECKING:
 WORTH = {Status.OK: 2, Status.SKIPPED: 1, Status.DIVERGED: 1, Status.OVER_BUDGET: 1}
 
 
+@dataclasses.dataclass(frozen=True)
+class Found:
+    """What lies among the records, by key; of a key that is not there, None, or why nobody can tell."""
+
+    by_key: dict[str, Record | BadFile]
+    unknown: Newer | None = None
+
+    def get(self, key: str) -> Record | BadFile | None:
+        return self.by_key.get(key, self.unknown)
+
+
 class Store:
     """A directory of records. Only the driver writes to it."""
 
@@ -106,19 +117,24 @@ class Store:
             message = f"{self.records_dir}: {error}; records that are not found count as missing"
         warnings.warn(message, RecordWarning, stacklevel=3)
 
-    def newer(self, key: str) -> str:
-        """Why a record must not be replaced by this version; empty if it may."""
-        try:
-            self._remembered(key)
-        except Newer as error:
-            return str(error)
-        except (FileNotFoundError, BadFile):
-            pass
-        return ""
+    def look(self) -> Found:
+        """All that lies among the records: each as it was read, or why it can't be believed, which is reported."""
+        found: dict[str, Record | BadFile] = {}
+        for key in self.keys() if self.records_dir.is_dir() else ():
+            try:
+                found[key] = self._remembered(key)
+            except FileNotFoundError:
+                continue
+            except BadFile as error:
+                self._warn(key, error)
+                found[key] = error
+        damage = self.packed.damage
+        return Found(found, damage if isinstance(damage, Newer) else None)
 
     def _remembered(self, key: str) -> Record:
         """`read` without its arrays, and without reading files that have not changed since."""
-        state = self.live.state(key), self.packed.state()
+        live = self.live.state(key)
+        state = live if live[0] else (live, self.packed.state())  # a live record counts, whatever a pack holds
         if key in self._known and self._known[key][0] == state:
             return self._known[key][1]
         record, _ = self.read(key)

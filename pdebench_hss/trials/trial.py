@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
-from functools import cached_property
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from ..base import devices
@@ -23,9 +22,10 @@ LATER = {
     **{"training": "", "unroll": 1, "detach": False, "history": 1, "val": 0, "judge": "test"},
 }
 JUDGES = ("test", "val")
+Parts = dict[str, Any]  # values that many trials have in common, by their spelling: 1 and 1.0 are two
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)  # slots: a plan has a hundred thousand of them
 class Trial:
     """Everything that can change a result, and nothing else: no paths, no order, no timing, no release.
 
@@ -69,10 +69,13 @@ class Trial:
     val: int = 0  # training samples held out besides the ``n_train`` that are trained on
     judge: str = "test"  # ``val``: scored on those alone, and nothing of the test split is read
     tuned: Mapping[str, Any] = field(default_factory=dict)  # tries, seconds and options, where they were chosen by tune
+    _key: str = field(default="", init=False, repr=False, compare=False)  # once it was asked for
 
-    @cached_property
+    @property
     def key(self) -> str:
-        return trial_key(self.to_dict())
+        if not self._key:
+            object.__setattr__(self, "_key", trial_key(self.to_dict()))
+        return self._key
 
     @property
     def cell(self) -> str:
@@ -98,16 +101,22 @@ class Trial:
     def to_dict(self) -> dict[str, Any]:
         """As it is stored."""
         plain = {name: getattr(self, name) for name in FIELDS if name not in FORMER or getattr(self, name)}
-        return {**plain, "optimizer": asdict(self.optimizer), "budget": str(self.budget)}
+        return {**plain, "optimizer": dict(vars(self.optimizer)), "budget": str(self.budget)}
 
     @classmethod
-    def from_dict(cls, content: Mapping[str, Any]) -> Trial:
-        """From what was stored and checked (`validation.check_trial`)."""
+    def from_dict(cls, content: Mapping[str, Any], key: str = "", parts: Parts | None = None) -> Trial:
+        """From what was stored and checked (`validation.check_trial`), and the key, where that was checked too. Values
+        that are among the ``parts`` of other trials are shared with them, and new ones are added there."""
         typed = {"optimizer": Optimizer(**content["optimizer"]), "budget": parse_budget(content["budget"])}
-        return cls(**{**content, **typed})
+        plain = {**content, **typed}
+        if parts is not None:
+            plain = {name: parts.setdefault(repr(value), value) for name, value in plain.items()}
+        trial = cls(**plain)
+        object.__setattr__(trial, "_key", key)
+        return trial
 
 
-FIELDS = tuple(f.name for f in fields(Trial))
+FIELDS = tuple(f.name for f in fields(Trial) if f.init)
 
 
 def trial_key(content: Mapping[str, Any]) -> str:

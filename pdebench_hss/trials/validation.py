@@ -27,7 +27,7 @@ from ..base.hashing import digest
 from ..contract.budget import parse_budget
 from .status import STORED, Status
 from .trial import FIELDS as TRIAL_FIELDS
-from .trial import JUDGES, Trial, trial_key
+from .trial import JUDGES, Parts, Trial, trial_key
 
 if TYPE_CHECKING:
     import numpy as np
@@ -393,31 +393,36 @@ def check_drawn(arrays: Mapping[str, np.ndarray]) -> None:
 # --- plans -----------------------------------------------------------------------------------------------------------
 
 
-def check_plan(content: Mapping[str, Any]) -> tuple[dict[str, dict[str, Any]], list[str], list[str]]:
-    """The cells of a plan that can be believed, the commands that asked for them, and what is wrong with the rest."""
+def check_plan(content: dict[str, Any]) -> tuple[dict[str, Trial], list[str], list[str]]:
+    """The cells of a plan that can be believed, the commands that asked for them, and what is wrong with the rest.
+
+    Cells are taken out of ``content`` one by one: a large plan is not held twice. Parts that many trials have in common
+    are held once.
+    """
     _schema(content)
     found, commands = content.get("cells"), content.get("commands", [])
     if not isinstance(found, dict):
         raise Invalid("it has no cells")
     if not _list_of(_text)(commands):
         raise Invalid("its commands are not text")
-    cells: dict[str, dict[str, Any]] = {}
+    cells: dict[str, Trial] = {}
     seen: dict[Any, str] = {}
+    parts: Parts = {}
     complaints = []
-    for cell, entry in found.items():
+    for cell in list(found):
         try:
-            place = _check_cell(entry)
-            if place in seen:
-                raise Invalid(f"it is the same as {seen[place][:200]!r}")
+            trial = _check_cell(found.pop(cell), parts)
+            if (earlier := seen.setdefault(trial.place, cell)) is not cell:
+                raise Invalid(f"it is the same as {earlier[:200]!r}")
         except Invalid as error:
             complaints.append(f"cell {cell[:200]!r}: {error}")
         else:
-            cells[cell], seen[place] = entry, cell
+            cells[cell] = trial
     return cells, list(commands), complaints
 
 
-def _check_cell(entry: Any) -> tuple[Any, ...]:
+def _check_cell(entry: Any, parts: Parts) -> Trial:
     if not (isinstance(entry, dict) and set(entry) == {"key", "trial"} and isinstance(entry["trial"], dict)):
         raise Invalid("it is not a key and a trial")
     check_trial(entry["trial"], entry["key"])
-    return Trial.from_dict(entry["trial"]).place
+    return Trial.from_dict(entry["trial"], entry["key"], parts)

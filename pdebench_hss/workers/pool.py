@@ -104,6 +104,26 @@ class _Worker:
         self.kill_job()  # of a worker that was itself killed, the job's group may be left
 
 
+class _Queue:
+    """Jobs that wait. Each is made when there is a worker for it, but one: so it is known whether there are more."""
+
+    def __init__(self, jobs: Iterable[Job]) -> None:
+        self._more = iter(jobs)
+        self._next = collections.deque(itertools.islice(self._more, 1))
+
+    def __bool__(self) -> bool:
+        return bool(self._next)
+
+    def popleft(self) -> Job:
+        job = self._next.popleft()
+        if not self._next:
+            self._next.extend(itertools.islice(self._more, 1))
+        return job
+
+    def appendleft(self, job: Job) -> None:
+        self._next.appendleft(job)
+
+
 class WorkerPool:
     """``workers`` processes with ``threads`` threads each; ``preload`` names modules they import before forking.
 
@@ -140,7 +160,7 @@ class WorkerPool:
 
     def run(self, jobs: Iterable[Job], timeout: float | None = None) -> Iterator[Event]:
         """Run the jobs, oldest first, and yield what happens as it happens."""
-        queue = collections.deque(jobs)
+        queue = _Queue(jobs)
         while queue or any(worker.job for worker in self._workers):
             self._dispatch(queue, timeout)
             busy = [worker for worker in self._workers if worker.job]
@@ -191,7 +211,7 @@ class WorkerPool:
             if worker.job is not None and worker.job.id == job_id:
                 worker.kill_job()
 
-    def _dispatch(self, queue: collections.deque[Job], timeout: float | None) -> None:
+    def _dispatch(self, queue: _Queue, timeout: float | None) -> None:
         while queue:
             idle = next((w for w in self._workers if w.job is None), None)
             if idle is None and len(self._workers) < self.size:
