@@ -100,9 +100,7 @@ def main() -> None:
             row, change = compare(kind, options.budget, threads, options.repeats, options.neighbours)
             rows.append(row)
             worst = max(worst, abs(change) if kind == "core_seconds" else 0.0)
-    print(
-        f"resnet on poisson_1d, budget {options.budget:g}, {options.neighbours} neighbours, {options.repeats} runs"
-    )
+    print(f"resnet on poisson_1d, budget {options.budget:g}, {options.neighbours} neighbours, {options.repeats} runs")
     headers = ["budget", "threads", "steps alone", "±", "beside", "±", "wall s alone", "beside", "change"]
     print(tabulate(rows, headers=headers, floatfmt=".1f", tablefmt="github"))
     assert worst <= LIMIT, f"steps within core-seconds differ by {100 * worst:.1f} %, the limit is {100 * LIMIT:.0f} %"

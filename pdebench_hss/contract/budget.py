@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
+from functools import lru_cache
 
 from ..base.errors import UsageError, did_you_mean
 
@@ -82,6 +83,7 @@ def _affordable_steps(amount: float, flops_step: float, n_train: int, batch: int
     return int(epochs) * math.ceil(n_train / batch) + min(int(left // flops_step), n_train // batch)
 
 
+@lru_cache(maxsize=1000)  # a board's records state a few, a hundred thousand times
 def parse_budget(text: str) -> Budget:
     """``epochs=10``, ``steps=300``, ``seconds=60``, ``core_seconds=60``, ``flops=2e12``."""
     kind, equals, value = text.partition("=")

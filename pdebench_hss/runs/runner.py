@@ -92,6 +92,7 @@ class Run:
         self._done: dict[str, Record] = {}  # by key: what is known so far of the cells of the plan
         self._contexts: dict[str, Context] = {}
         self._parts: dict[str, Any] = {}
+        self._made_of: dict[tuple[str, str], tuple[dict[str, Any], dict[str, str]]] = {}
         self._stated: dict[tuple[str, ...], Resources] = {}
         for broken in self.registry.broken:
             self.reporter.warn(str(broken))
@@ -296,8 +297,12 @@ class Run:
 
     def _with_plugins(self, record: Record) -> Record:
         """With the plugins that the trial was made of, their versions and the hash of their source."""
-        plugins = plugins_of(record, self.registry)
-        versions = machine.versions(tuple(plugin["distribution"] for plugin in plugins.values()))
+        place = (record.trial.model, record.trial.task)
+        if place not in self._made_of:
+            plugins = plugins_of(record, self.registry)
+            versions = machine.versions(tuple(plugin["distribution"] for plugin in plugins.values()))
+            self._made_of[place] = plugins, versions
+        plugins, versions = self._made_of[place]
         known = record.provenance.get("versions", {})
         provenance = {**record.provenance, "versions": {**versions, **known}, "plugins": plugins}
         return replace(record, provenance=shared(provenance, self._parts))

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import dataclasses
 import warnings
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,7 +31,7 @@ from .live_records import LiveRecords
 from .pack_writer import finish_install
 from .packed_records import PackDamaged, PackedRecords
 from .plan_file import Cells, PlanFile, Planned
-from .record import FIELDS, Record, missing
+from .record import FIELDS, Record, missing, shared
 from .status import Status
 from .validation import KEY, Invalid, Newer
 from .validation import RecordWarning as RecordWarning
@@ -41,6 +41,10 @@ if TYPE_CHECKING:
 
     from .trial import Trial
 
+    Entry = tuple[Record, dict[str, np.ndarray]]
+
+SCORES = ("error_test_err", "test_group")  # what tables need of arrays: errors by test sample, which start each has
+SMALL = 4096  # bytes of scores that are kept: what is kept of 100,000 records stays below half a gigabyte
 # A record is replaced only by one that is worth as much: a forced run that fails, or diverges, does not take an error
 # off the board, and one that fails does not undo what is settled.
 WORTH = {Status.OK: 2, Status.SKIPPED: 1, Status.DIVERGED: 1, Status.OVER_BUDGET: 1}
@@ -69,7 +73,9 @@ class Store:
         self.plan_file = PlanFile(self.path / "plan.json")
         self.live = LiveRecords(self.records_dir)
         self.packed = PackedRecords(self.records_dir)
-        self._known: dict[str, tuple[Any, Record]] = {}  # records that were read, and the state of their files then
+        # Records that were read, the state of their files then, and their `SCORES` where those are small.
+        self._known: dict[str, tuple[Any, Record, dict[str, np.ndarray] | None]] = {}
+        self._parts: dict[str, Any] = {}  # of their provenance: what many have in common is held once
 
     def prepare(self) -> None:
         """Make the folders, prove they can be written, and clear away what killed writers left. Who calls this must
@@ -132,14 +138,20 @@ class Store:
         return Found(found, damage if isinstance(damage, Newer) else None)
 
     def _remembered(self, key: str) -> Record:
-        """`read` without its arrays, and without reading files that have not changed since."""
+        return self._recall(key)[0]
+
+    def _recall(self, key: str) -> tuple[Record, dict[str, np.ndarray] | None]:
+        """`read`, without reading files that have not changed since; arrays that are not small are not kept (None)."""
         live = self.live.state(key)
         state = live if live[0] else (live, self.packed.state())  # a live record counts, whatever a pack holds
-        if key in self._known and self._known[key][0] == state:
-            return self._known[key][1]
-        record, _ = self.read(key)
-        self._known[key] = state, record
-        return record
+        if (known := self._known.get(key)) is not None and known[0] == state:
+            return known[1:]
+        record, arrays = self.read(key, SCORES[1:])
+        record = dataclasses.replace(record, provenance=shared(record.provenance, self._parts))
+        scores = {name: arrays[name] for name in SCORES if name in arrays} if record.status is Status.OK else {}
+        small = sum(array.nbytes for array in scores.values()) <= SMALL
+        self._known[key] = state, record, scores if small else None
+        return record, scores
 
     def read(self, key: str, names: Collection[str] | None = None) -> tuple[Record, dict[str, np.ndarray]]:
         """A record and its arrays: those that are named, all if none is, or (None) only the errors by test sample of a
@@ -244,15 +256,27 @@ class Store:
     def entries(self, *names: str) -> Iterator[tuple[Record, dict[str, np.ndarray]]]:
         """The records of `current`, each with its errors by test sample and the named arrays, from one and the same
         look at its files."""
+        return self._entries(lambda key: self.read(key, names or None))
+
+    def scored(self) -> Iterator[tuple[Record, dict[str, np.ndarray]]]:
+        """The same with `SCORES` alone. What this store has read before, and has not changed since, is not read
+        again."""
+        return self._entries(self._scores)
+
+    def _scores(self, key: str) -> tuple[Record, dict[str, np.ndarray]]:
+        record, scores = self._recall(key)
+        return (record, scores) if scores is not None else self.read(key, SCORES[1:])
+
+    def _entries(self, read: Callable[[str], Entry]) -> Iterator[Entry]:
         plan = self.plan()
         if not plan:
-            yield from self._entries_without_plan(names)
+            yield from self._entries_without_plan(read)
             return
         self._refuse_links()
         for entry in plan.values():
             key, trial = entry.key, entry.trial
             try:
-                record, arrays = self.read(key, names or None)
+                record, arrays = read(key)
                 yield dataclasses.replace(record, trial=trial), arrays  # in the words that it was asked for with
             except FileNotFoundError:
                 yield missing(key, trial), {}
@@ -260,12 +284,12 @@ class Store:
                 self._warn(key, error)
                 yield missing(key, trial, f"its record can't be used: {error}"), {}
 
-    def _entries_without_plan(self, names: Collection[str]) -> Iterator[tuple[Record, dict[str, np.ndarray]]]:
+    def _entries_without_plan(self, read: Callable[[str], Entry]) -> Iterator[Entry]:
         """One record for each place in the tables: of several, which a plan would choose from, the last to end."""
-        chosen: dict[Any, tuple[Record, dict[str, np.ndarray]]] = {}
+        chosen: dict[Any, Entry] = {}
         for key in self.keys():
             try:
-                record, arrays = self.read(key, names or None)
+                record, arrays = read(key)
             except FileNotFoundError:
                 continue
             except BadFile as error:
