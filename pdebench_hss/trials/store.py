@@ -23,6 +23,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..base.collector import collector_paused
 from ..base.errors import StoreError
 from ..base.files import BadFile, check_writable, remove_stale_temporaries
 from ..training.metrics import not_finite
@@ -126,14 +127,15 @@ class Store:
     def look(self) -> Found:
         """All that lies among the records: each as it was read, or why it can't be believed, which is reported."""
         found: dict[str, Record | BadFile] = {}
-        for key in self.keys() if self.records_dir.is_dir() else ():
-            try:
-                found[key] = self._remembered(key)
-            except FileNotFoundError:
-                continue
-            except BadFile as error:
-                self._warn(key, error)
-                found[key] = error
+        with collector_paused():
+            for key in self.keys() if self.records_dir.is_dir() else ():
+                try:
+                    found[key] = self._remembered(key)
+                except FileNotFoundError:
+                    continue
+                except BadFile as error:
+                    self._warn(key, error)
+                    found[key] = error
         damage = self.packed.damage
         return Found(found, damage if isinstance(damage, Newer) else None)
 

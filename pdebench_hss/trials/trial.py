@@ -25,8 +25,15 @@ JUDGES = ("test", "val")
 Parts = dict[str, Any]  # values that many trials have in common, by their spelling: 1 and 1.0 are two
 
 
+class _Keyed:
+    """A place for the key, once it was asked for: it is no field."""
+
+    __slots__ = ("_key",)
+    _key: str
+
+
 @dataclass(frozen=True, slots=True)  # slots: a plan has a hundred thousand of them
-class Trial:
+class Trial(_Keyed):
     """Everything that can change a result, and nothing else: no paths, no order, no timing, no release.
 
     model_maker    the distribution that brings the model, by name; of a ``--plugin`` file its content (`identity`)
@@ -69,13 +76,14 @@ class Trial:
     val: int = 0  # training samples held out besides the ``n_train`` that are trained on
     judge: str = "test"  # ``val``: scored on those alone, and nothing of the test split is read
     tuned: Mapping[str, Any] = field(default_factory=dict)  # tries, seconds and options, where they were chosen by tune
-    _key: str = field(default="", init=False, repr=False, compare=False)  # once it was asked for
 
     @property
     def key(self) -> str:
-        if not self._key:
+        try:
+            return self._key
+        except AttributeError:
             object.__setattr__(self, "_key", trial_key(self.to_dict()))
-        return self._key
+            return self._key
 
     @property
     def cell(self) -> str:
@@ -112,11 +120,12 @@ class Trial:
         if parts is not None:
             plain = {name: parts.setdefault(repr(value), value) for name, value in plain.items()}
         trial = cls(**plain)
-        object.__setattr__(trial, "_key", key)
+        if key:
+            object.__setattr__(trial, "_key", key)
         return trial
 
 
-FIELDS = tuple(f.name for f in fields(Trial) if f.init)
+FIELDS = tuple(f.name for f in fields(Trial))
 
 
 def trial_key(content: Mapping[str, Any]) -> str:

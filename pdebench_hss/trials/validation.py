@@ -273,15 +273,17 @@ def check_trial(trial: Mapping[str, Any], key: Any) -> None:
     unknown = next((name for name in trial if name not in TRIAL_FIELDS), None)
     if unknown is not None:
         raise Invalid(f"trial: it has an unknown field {unknown[:60]!r}")
-    # Trials differ by little but their seeds: what has the same spelling as one that was looked at is as good.
-    spelling = repr({**trial, "seed": _whole(trial.get("seed"))})
-    if spelling not in _LOOKED_AT:
-        _check_fields_of_trial(trial)
-        if len(_LOOKED_AT) >= LOOKED_AT_LIMIT:
-            _LOOKED_AT.clear()
-        _LOOKED_AT.add(spelling)
     try:
+        # Trials differ by little but their seeds: what is spelt like one that was looked at is as good.
+        spelling = repr({**trial, "seed": _whole(trial.get("seed"))})
+        if spelling not in _LOOKED_AT:
+            _check_fields_of_trial(trial)
+            if len(_LOOKED_AT) >= LOOKED_AT_LIMIT:
+                _LOOKED_AT.clear()
+            _LOOKED_AT.add(spelling)
         expected = trial_key(trial)
+    except Invalid:
+        raise
     except (ValueError, RecursionError):
         raise Invalid("trial: a number is not finite") from None
     if key != expected:
