@@ -104,7 +104,7 @@ def _row(record: Record) -> dict[str, Any]:
         "tuned_tries": trial.tuned.get("tries"),
         "tuned_seconds": trial.tuned.get("seconds"),
         "tuned_options": _options(trial.tuned.get("options", {})) if trial.tuned else "",
-        "core_seconds": record.spent.get("core_seconds") if trial.budget.kind == "core_seconds" else None,
+        "core_seconds": record.spent.get("core_seconds") if str(trial.budget).startswith("core_seconds=") else None,
     }
 
 

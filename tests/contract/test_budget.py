@@ -306,9 +306,7 @@ def test_an_interrupted_trial_goes_on_with_the_core_seconds_it_had(clock, tmp_pa
 
 @pytest.mark.parametrize("kind", ["cuda", "mps"])
 def test_a_gpu_has_no_core_seconds(kind):
-    with pytest.raises(
-        UsageError, match=f"CPU time, which says nothing of a device '{kind}'; use seconds=60"
-    ):
+    with pytest.raises(UsageError, match=f"CPU time, which says nothing of a device '{kind}'; use seconds=60"):
         Budget("core_seconds", 60).refuse_device(kind)
     Budget("core_seconds", 60).refuse_device("cpu")
     Budget("seconds", 60).refuse_device(kind)
