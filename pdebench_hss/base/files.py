@@ -17,7 +17,7 @@ class BadFile(ValueError):
     """A file that is not what it should be; the message says why and is printed after the file's name."""
 
 
-def read_plain(path: Path, limit: int) -> bytes:
+def read_plain(path: str | Path, limit: int) -> bytes:
     """The content of a regular file of at most ``limit`` bytes.
 
     Links, pipes and devices are refused: a directory from elsewhere must not make us read what lies outside of it, or
@@ -122,7 +122,7 @@ def human_bytes(count: float) -> str:
     return f"{count:.1f} TB"
 
 
-def file_state(path: Path) -> tuple[int, ...] | None:
+def file_state(path: str | Path) -> tuple[int, ...] | None:
     """What changes when a file is replaced or written to."""
     try:
         status = os.lstat(path)

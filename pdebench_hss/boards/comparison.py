@@ -20,6 +20,7 @@ import numpy as np
 import pandas as pd
 
 from ..base.errors import UsageError
+from ..contract.budget import CLOCKS
 from ..trials.status import Status
 from .frames import GROUP, seed_errors
 from .intervals import Errors
@@ -257,6 +258,12 @@ def _one_machine(a: pd.Series, b: pd.Series) -> bool:
     return _text(a["hardware"]) == _text(b["hardware"]) != ""
 
 
+def _on_a_clock(a: pd.Series, b: pd.Series) -> bool:
+    """Whether what was trained for the same time need not have had the same number of steps."""
+    timed = any(str(row["budget"]).partition("=")[0] in CLOCKS and not row["training_free"] for row in (a, b))
+    return timed and not _one_machine(a, b)
+
+
 def _relative(before: float, after: float) -> float:
     return after / before - 1 if before and before > 0 else math.nan
 
@@ -278,6 +285,11 @@ def _notes_on_boards(pairs: list[tuple[Side, Side]], cell: list[str], force: boo
     if machines[0] != machines[1]:
         names = " and ".join(", ".join(sorted(side)) or "none" for side in machines)
         notes.append(f"times {'compared' if force else 'left out'} across machines ({names})")
+        if timed := [a.row for a, b in pairs if _on_a_clock(a.row, b.row)]:
+            notes.append(
+                f"{_cells(len(timed))} trained for a time that machines use differently (first: {timed[0]['task']}, "
+                f"{timed[0]['model']}: {timed[0]['budget']}): a change may be the machine's"
+            )
     return notes
 
 

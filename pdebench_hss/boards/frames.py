@@ -45,7 +45,7 @@ RESULTS_COLUMNS = [
     *("device", "training_free", "fit_flops", "data_seconds"),
 ]
 # Only where a row has something to say there, so that tables of boards that don't use them stay as they are.
-OPTIONAL = ("training", "val_err", "tuned_tries", "tuned_seconds", "tuned_options")
+OPTIONAL = ("training", "val_err", "tuned_tries", "tuned_seconds", "tuned_options", "core_seconds")
 ALIKE = 3.0  # between the smallest and the largest model of a table that compares methods and not sizes
 ROUNDING = 1e-12  # of the field's size: what is left of a difference after some 10^4 roundings in double precision
 GROUP = ["task", "scale", "budget", "n_train", "params_target", "data_id", "device"]
@@ -53,9 +53,20 @@ GROUP = ["task", "scale", "budget", "n_train", "params_target", "data_id", "devi
 
 def results(records: Iterable[Record]) -> pd.DataFrame:
     """One row per trial."""
-    rows = [_row(record) for record in records]
-    used = [name for name in OPTIONAL if any(row[name] not in ("", None) for row in rows)]
-    return pd.DataFrame(rows, columns=[*RESULTS_COLUMNS, *used])
+    columns = [*RESULTS_COLUMNS, *OPTIONAL]
+    rows = []
+    for record in records:
+        row = _row(record)
+        rows.append(tuple(row[name] for name in columns))  # a dict takes four times the memory
+    used = {name for place, name in enumerate(columns) if name in OPTIONAL and any(_says(row[place]) for row in rows)}
+    places = [place for place, name in enumerate(columns) if name not in OPTIONAL or name in used]
+    if len(places) < len(columns):
+        rows = [tuple(row[place] for place in places) for row in rows]
+    return pd.DataFrame(rows, columns=[columns[place] for place in places])
+
+
+def _says(value: Any) -> bool:
+    return value not in ("", None)
 
 
 def _row(record: Record) -> dict[str, Any]:
@@ -93,6 +104,7 @@ def _row(record: Record) -> dict[str, Any]:
         "tuned_tries": trial.tuned.get("tries"),
         "tuned_seconds": trial.tuned.get("seconds"),
         "tuned_options": _options(trial.tuned.get("options", {})) if trial.tuned else "",
+        "core_seconds": record.spent.get("core_seconds") if str(trial.budget).startswith("core_seconds=") else None,
     }
 
 
@@ -178,6 +190,7 @@ def _summary(names: dict[str, Any], trials: pd.DataFrame, samples: Mapping[str, 
         "training_free": bool(trials["training_free"].any()),
         "training": first.get("training", ""),
         "val_err": shown["val_err"].mean() if "val_err" in shown else np.nan,
+        "core_seconds": shown["core_seconds"].median() if "core_seconds" in shown else np.nan,
         **{name: first.get(name) for name in ("tuned_tries", "tuned_seconds", "tuned_options")},
         "field_size": (good["test_err"] / good["relative_l2"].where(good["relative_l2"] > 0)).median(),
     }
@@ -301,11 +314,19 @@ def display_row(row: pd.Series) -> list[str]:
         str(row["model"]),
         error,
         params,
-        f"{row['fit_seconds']:.1f} s" if pd.notna(row["fit_seconds"]) else "–",
+        _fit_time(row),
         f"{row['predict_ms']:.2g} ms" if pd.notna(row["predict_ms"]) else "–",
         format_skill(row["skill"]),
         "; ".join(filter(None, (own_training(row), tuning(row)))) if row["status"] == Status.OK else _status_text(row),
     ]
+
+
+def _fit_time(row: pd.Series) -> str:
+    """By the wall clock; also of the cores, where that is what was counted."""
+    if pd.isna(row["fit_seconds"]):
+        return "–"
+    cores = row.get("core_seconds")
+    return f"{row['fit_seconds']:.1f} s" + (f" ({cores:.1f} core-s)" if pd.notna(cores) else "")
 
 
 def own_training(row: pd.Series) -> str:

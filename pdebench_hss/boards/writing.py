@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from ..base.collector import collector_paused
 from ..base.devices import DEFAULT_PRECISION, label
 from ..base.errors import StoreError
 from ..base.files import replacing, write_text
@@ -74,13 +75,14 @@ def read_records(store: Store) -> tuple[list[Record], dict[str, np.ndarray]]:
 
     Where several samples share a start, their mean counts as one (`intervals.by_start`).
     """
-    found = list(store.entries("test_group"))
-    errors = {
-        record.key: by_start(arrays["error_test_err"], arrays.get("test_group"))
-        for record, arrays in found
-        if "error_test_err" in arrays
-    }
-    return [record for record, _ in found], errors
+    records: list[Record] = []
+    errors: dict[str, np.ndarray] = {}
+    with collector_paused():
+        for record, arrays in store.scored():
+            records.append(record)
+            if "error_test_err" in arrays:
+                errors[record.key] = by_start(arrays["error_test_err"], arrays.get("test_group"))
+    return records, errors
 
 
 def readme(records: list[Record], commands: list[str], references: Iterable[ReferenceTable] = ()) -> str:
@@ -179,7 +181,9 @@ def _source(provenance: dict[str, Any]) -> str:
 
 def _listed(provenances: list[dict[str, Any]], spell: Callable[[dict[str, Any]], str]) -> str:
     """The value all trials share, or each with the number of trials it holds for."""
-    counts = Counter(markdown(spell(provenance)) for provenance in provenances)
+    counts: Counter[str] = Counter()
+    for text, number in Counter(map(spell, provenances)).items():
+        counts[markdown(text)] += number
     if len(counts) == 1:
         return next(iter(counts))
     return "; ".join(f"{text} ({n} trial{'s' * (n > 1)})" for text, n in sorted(counts.items()))

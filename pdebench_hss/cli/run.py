@@ -37,7 +37,10 @@ def run(
     seeds: Annotated[str | None, typer.Option(help="3 means seeds 0, 1, 2; 0,7 means those.  [default: 1]")] = None,
     budget: Annotated[
         str | None,
-        typer.Option(help="epochs=N, steps=N, seconds=T or flops=F for every model.  [default: the task's recipe]"),
+        typer.Option(
+            help="epochs=N, steps=N, seconds=T, core_seconds=T (CPU time of the trial's threads) or flops=F for every "
+            "model.  [default: the task's recipe]"
+        ),
     ] = None,
     match_params: Annotated[
         str | None, typer.Option(help="Resize every model to about this many parameters, e.g. 300k.")
@@ -73,7 +76,7 @@ def run(
 
     \b
     pdebench-hss run --models all --tasks poisson_1d --seeds 3
-    pdebench-hss run --models 'resnet[width=32],linear' --tasks 'poisson_*' --budget seconds=60
+    pdebench-hss run --models 'resnet[width=32],linear' --tasks 'poisson_*' --budget core_seconds=60
     pdebench-hss run --models 'fno[lr=4e-3,weight_decay=1e-4]' --tasks 'burgers_1d[history=4]' --val 10%
     pdebench-hss run --config experiment.yaml --dry-run
     """

@@ -38,7 +38,9 @@ def tune(
     ] = None,
     budget: Annotated[
         str | None,
-        typer.Option(help="Of each try: epochs=N, steps=N, seconds=T or flops=F.  [default: the task's recipe]"),
+        typer.Option(
+            help="Of each try: epochs=N, steps=N, seconds=T, core_seconds=T or flops=F.  [default: the task's recipe]"
+        ),
     ] = None,
     scale: ScaleOption = None,
     val: Annotated[
@@ -73,7 +75,7 @@ def tune(
 
     \b
     pdebench-hss tune --models all --tasks 'poisson_*' --tries 12 --out tuned.yaml
-    pdebench-hss tune --models fno,neural_hss --tasks poisson_2d --budget seconds=10 --dry-run
+    pdebench-hss tune --models fno,neural_hss --tasks poisson_2d --budget core_seconds=10 --dry-run
     pdebench-hss run --models all --tasks 'poisson_*' --tuned tuned.yaml --seeds 3
     """
     given = settings_of(locals(), "dry_run")

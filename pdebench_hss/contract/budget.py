@@ -1,7 +1,13 @@
 """What every model may spend, and how much of it is gone.
 
 The training loop asks one question, ``fraction(spent)``, and the learning-rate schedule follows the answer, so a
-cosine ends where the budget ends whether that counts epochs, steps, seconds or FLOPs.
+cosine ends where the budget ends whether that counts epochs, steps, seconds, core-seconds or FLOPs.
+
+    seconds        of the wall clock: what else the machine does is paid by the trial
+    core_seconds   CPU time of the trial's own threads, which other work does not eat: two busy threads spend two a
+                   second. On CPUs only: CPU time says nothing of what a GPU does
+
+Neither counts the same on two kinds of machines.
 """
 
 from __future__ import annotations
@@ -9,10 +15,12 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
+from functools import lru_cache
 
 from ..base.errors import UsageError, did_you_mean
 
-KINDS = ("epochs", "steps", "seconds", "flops")
+KINDS = ("epochs", "steps", "seconds", "core_seconds", "flops")
+CLOCKS = ("seconds", "core_seconds")  # what only a clock can tell
 _SUFFIXES = {"k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "p": 10**15}
 
 
@@ -24,6 +32,7 @@ class Spent:
     samples: int = 0
     seconds: float = 0.0
     flops: float = 0.0
+    core_seconds: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -49,8 +58,23 @@ class Budget:
 
     def fraction(self, spent: Spent, steps: int | None) -> float:
         """The share used, in [0, 1]; training goes on while it is below 1."""
-        used = spent.steps / steps if steps is not None else spent.seconds / self.amount
-        return min(1.0, used)
+        return min(1.0, self.share(spent, steps))
+
+    def share(self, spent: Spent, steps: int | None) -> float:
+        """The same, and more than 1 of what was overspent."""
+        return spent.steps / steps if steps is not None else self.clock(spent) / self.amount
+
+    def clock(self, spent: Spent) -> float:
+        """What the clock says that counts for this budget."""
+        return spent.core_seconds if self.kind == "core_seconds" else spent.seconds
+
+    def refuse_device(self, kind: str) -> None:
+        """CPU time is no measure of what a GPU does."""
+        if self.kind == "core_seconds" and kind != "cpu":
+            raise UsageError(
+                f"budget {self}: core-seconds are CPU time, which says nothing of a device {kind!r}; "
+                f"use seconds={self.amount:g}, or --device cpu"
+            )
 
 
 def _affordable_steps(amount: float, flops_step: float, n_train: int, batch: int) -> int:
@@ -59,8 +83,9 @@ def _affordable_steps(amount: float, flops_step: float, n_train: int, batch: int
     return int(epochs) * math.ceil(n_train / batch) + min(int(left // flops_step), n_train // batch)
 
 
+@lru_cache(maxsize=1000)  # a board's records state a few, a hundred thousand times
 def parse_budget(text: str) -> Budget:
-    """``epochs=10``, ``steps=300``, ``seconds=60``, ``flops=2e12``."""
+    """``epochs=10``, ``steps=300``, ``seconds=60``, ``core_seconds=60``, ``flops=2e12``."""
     kind, equals, value = text.partition("=")
     kind = kind.strip()
     if not equals:

@@ -13,8 +13,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ..contract.budget import CLOCKS
 from ..contract.registry import Registry
-from .plan import Cell, Plan, expected_seconds, pairs
+from .plan import Cell, Plan, clock_seconds, expected_seconds, pairs
 
 STEP = 8e-3  # seconds of a training step that computes nothing
 RATE = 12e9  # FLOPs per second of large steps
@@ -35,13 +36,13 @@ def estimate(plan: Plan, registry: Registry) -> Estimate:
     total, from_records = 0.0, 0
     counted: dict[Any, float] = {}
     for cell in plan.todo:
-        known = expected_seconds(cell, plan.history)
+        known = expected_seconds(cell, plan.history, plan.threads)
         from_records += known is not None
-        total += _from_flops(cell, registry, counted) if known is None else known
+        total += _from_flops(cell, registry, counted, plan.threads) if known is None else known
     return Estimate(total / plan.jobs, from_records, len(plan.todo) - from_records)
 
 
-def _from_flops(cell: Cell, registry: Registry, counted: dict[Any, float]) -> float:
+def _from_flops(cell: Cell, registry: Registry, counted: dict[Any, float], threads: int) -> float:
     trial, batch = cell.trial, cell.trial.optimizer.batch
     place = (trial.model, str(sorted(trial.hparams.items())), trial.task, trial.scale, batch)
     if place not in counted:
@@ -50,8 +51,8 @@ def _from_flops(cell: Cell, registry: Registry, counted: dict[Any, float]) -> fl
     flops, budget = counted[place], trial.budget
     if not flops:
         return TRIAL
-    if budget.kind == "seconds":
-        return budget.amount + TRIAL
+    if budget.kind in CLOCKS:
+        return clock_seconds(budget, threads) + TRIAL
     steps = budget.steps(pairs(cell), batch, flops) or 0
     return steps * (STEP + flops / RATE) + TRIAL
 

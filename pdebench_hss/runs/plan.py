@@ -10,6 +10,7 @@ from typing import Any
 
 from ..base.errors import PdebenchError, PluginError, UsageError
 from ..contract import traits
+from ..contract.budget import CLOCKS, Budget
 from ..contract.identity import maker_of
 from ..contract.model import RATES, WINDOW, ModelSpec
 from ..contract.optimizer import Optimizer
@@ -22,8 +23,9 @@ from ..data.sources import HashProgress, Source
 from ..training import counting
 from ..trials.record import Record, missing
 from ..trials.status import Status
-from ..trials.store import Store
+from ..trials.store import Found, Store
 from ..trials.trial import Trial
+from ..trials.validation import Newer
 from .config import RunConfig
 from .tuned import Entry, Tuned, read_tuned
 
@@ -44,7 +46,7 @@ class Action(str, Enum):
         return self.value
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Cell:
     """A trial and what is to be done about it."""
 
@@ -60,6 +62,7 @@ class Plan:
     cells: list[Cell]
     jobs: int
     history: History = field(default_factory=dict)
+    threads: int = 1  # of each trial
 
     def having(self, *actions: Action) -> list[Cell]:
         return [cell for cell in self.cells if cell.action in actions]
@@ -74,7 +77,7 @@ class Plan:
 
     def estimate(self) -> tuple[float, int]:
         """Seconds expected for what is to run, and how many of its trials nothing is known about."""
-        known = [expected_seconds(cell, self.history) for cell in self.todo]
+        known = [expected_seconds(cell, self.history, self.threads) for cell in self.todo]
         return sum(s for s in known if s is not None) / self.jobs, sum(s is None for s in known)
 
 
@@ -85,15 +88,16 @@ def make_plan(
     models = registry.choose_models(config.models)
     tasks = registry.choose_tasks(config.tasks)
     source = find_source(config.data_dir, [registry.task(choice.name).spec for choice in tasks], hashing)
-    tuned = read_tuned(config.tuned)
+    tuned, there = read_tuned(config.tuned), store.look()
     cells: dict[str, Cell] = {}  # by key: one trial asked for under two labels is one trial
     for task_choice in tasks:
         dataset = _dataset(config, registry.task(task_choice.name), task_choice, source)
         for model_choice in models:
             model = registry.model(model_choice.name)
             for trial, unsupported in _trials(config, registry, dataset, model, model_choice, tuned):
-                cells.setdefault(trial.key, _cell(trial, dataset, unsupported, store, config.force))
-    return Plan(list(cells.values()), config.n_jobs, _history(store))
+                if trial.key not in cells:
+                    cells[trial.key] = _cell(trial, dataset, unsupported, there, config.force)
+    return Plan(list(cells.values()), config.n_jobs, _history(there), config.threads)
 
 
 def _dataset(config: RunConfig, task: Registered[TaskSpec], choice: Choice, source: Source | None) -> Dataset:
@@ -137,39 +141,42 @@ def _trials(
         target = config.params_target
         hparams = ask(model, spec, lambda: match_parameters(model.spec, info, hparams, target))
     budget = config.parsed_budget or info.size.recipe.budget
+    budget.refuse_device(config.resolved_device.kind)
     training = "" if unsupported else _training(model, info, hparams)
-    for seed in config.seed_list:
-        trial = Trial(
-            model=model.spec.name,
-            model_label=model_choice.label,
-            model_version=model.spec.version,
-            model_maker=maker_of(model),
-            hparams=hparams,
-            optimizer=optimizer,
-            task=spec.name,
-            task_label=task_label,
-            task_params=params,
-            data_id=dataset.id,
-            data_seed=config.data_seed,
-            scale=config.scale,
-            budget=budget,
-            n_train=n_train - val,
-            seed=seed,
-            device=config.resolved_device.kind,  # which of several GPUs does not change what is asked for
-            precision=config.precision,
-            params_target=config.params_target,
-            task_digest=spec.digest(),
-            equation=spec.title,
-            metric=spec.metric,
-            training_free=model.spec.training_free,
-            flops_rule=counting.RULE if budget.kind == "flops" else 0,
-            training=training,
-            history=spec.history,
-            val=val,
-            tuned=best.facts,
-            **window,
-        )
-        yield trial, unsupported
+    first, *seeds = config.seed_list
+    trial = Trial(
+        model=model.spec.name,
+        model_label=model_choice.label,
+        model_version=model.spec.version,
+        model_maker=maker_of(model),
+        hparams=hparams,
+        optimizer=optimizer,
+        task=spec.name,
+        task_label=task_label,
+        task_params=params,
+        data_id=dataset.id,
+        data_seed=config.data_seed,
+        scale=config.scale,
+        budget=budget,
+        n_train=n_train - val,
+        seed=first,
+        device=config.resolved_device.kind,  # which of several GPUs does not change what is asked for
+        precision=config.precision,
+        params_target=config.params_target,
+        task_digest=spec.digest(),
+        equation=spec.title,
+        metric=spec.metric,
+        training_free=model.spec.training_free,
+        flops_rule=counting.RULE if budget.kind == "flops" else 0,
+        training=training,
+        history=spec.history,
+        val=val,
+        tuned=best.facts,
+        **window,
+    )
+    yield trial, unsupported
+    for seed in seeds:
+        yield replace(trial, seed=seed), unsupported
 
 
 def _settings(
@@ -218,30 +225,29 @@ def ask(model: Registered[ModelSpec], task: TaskSpec, question: Any) -> Any:
 
 def plan_of(trials: Iterable[tuple[Trial, Dataset]], store: Store, config: RunConfig) -> Plan:
     """A plan of trials that were made elsewhere."""
-    cells = [_cell(trial, dataset, None, store, config.force) for trial, dataset in trials]
-    return Plan(cells, config.n_jobs, _history(store))
+    there = store.look()
+    cells = [_cell(trial, dataset, None, there, config.force) for trial, dataset in trials]
+    return Plan(cells, config.n_jobs, _history(there), config.threads)
 
 
-def _cell(trial: Trial, dataset: Dataset, unsupported: str | None, store: Store, force: bool) -> Cell:
-    if reason := store.newer(trial.key):
-        return Cell(trial, dataset, Action.KEEP, reason, missing(trial.key, trial, reason))
+def _cell(trial: Trial, dataset: Dataset, unsupported: str | None, there: Found, force: bool) -> Cell:
+    record = there.get(trial.key)
+    if isinstance(record, Newer):
+        return Cell(trial, dataset, Action.KEEP, str(record), missing(trial.key, trial, str(record)))
     if unsupported:
         return Cell(trial, dataset, Action.SKIP, unsupported, Record(trial.key, trial, Status.SKIPPED, unsupported))
-    record = None if force else store.get(trial.key)
-    if record is None:
+    if force or not isinstance(record, Record):
         return Cell(trial, dataset, Action.RUN)
     if record.status.is_settled:
         return Cell(trial, dataset, Action.CACHED, record.reason, replace(record, trial=trial))
     return Cell(trial, dataset, Action.RETRY, f"{record.status} before: {record.reason}", record)
 
 
-def _history(store: Store) -> History:
+def _history(there: Found) -> History:
     """Medians over the trials that ended well."""
-    if not store.records_dir.is_dir():
-        return {}
     seen: dict[tuple[str, str, str], list[tuple[float, float]]] = {}
-    for record in store.all():
-        if record.status is Status.OK:
+    for record in there.by_key.values():
+        if isinstance(record, Record) and record.status is Status.OK:
             steps = record.spent.get("steps") or 0
             fit = record.seconds.get("fit") or 0.0
             rest = (record.seconds.get("total") or 0.0) - (fit if steps else 0.0)
@@ -256,18 +262,23 @@ def _place(trial: Trial) -> tuple[str, str, str]:
     return trial.model_label, trial.task_label, trial.scale
 
 
-def expected_seconds(cell: Cell, history: History) -> float | None:
+def expected_seconds(cell: Cell, history: History, threads: int = 1) -> float | None:
     """From earlier trials of the same model on the same task at the same scale; None if there are none."""
     trial = cell.trial
     if (known := history.get(_place(trial))) is None:
         return None
     per_step, rest = known
     budget = trial.budget
-    if budget.kind == "seconds":
-        return (budget.amount if per_step else 0.0) + rest
+    if budget.kind in CLOCKS:
+        return (clock_seconds(budget, threads) if per_step else 0.0) + rest
     if budget.kind == "flops":
         return None
     return per_step * (budget.steps(pairs(cell), trial.optimizer.batch, 0.0) or 0) + rest
+
+
+def clock_seconds(budget: Budget, threads: int) -> float:
+    """How long training goes on within a budget of a clock: threads that are all busy share core-seconds."""
+    return budget.amount / threads if budget.kind == "core_seconds" else budget.amount
 
 
 def pairs(cell: Cell) -> int:

@@ -7,10 +7,11 @@ command runs only what is missing.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
@@ -25,7 +26,7 @@ from ..data import cache
 from ..data.hdf5 import Header
 from ..trials.context import Context
 from ..trials.lock import BoardLock
-from ..trials.record import Record
+from ..trials.record import Record, shared
 from ..trials.run_trial import ended_without_record
 from ..trials.status import Status
 from ..trials.store import Store
@@ -37,6 +38,21 @@ from .reporter import Reporter
 from .source_changes import changed_sources, plugins_of
 
 FINE = (Status.OK, Status.SKIPPED)
+
+
+class LazyWork(Sequence[Work]):
+    """The work of some cells, each made when it is asked for: of a large plan, little is needed at any time."""
+
+    def __init__(self, cells: Sequence[Cell], make: Callable[[Cell], Work]) -> None:
+        self._cells, self._make = cells, make
+
+    def __len__(self) -> int:
+        return len(self._cells)
+
+    def __getitem__(self, place: Any) -> Any:
+        if isinstance(place, slice):
+            return LazyWork(self._cells[place], self._make)
+        return self._make(self._cells[place])
 
 
 class RunInterrupted(PdebenchError):
@@ -74,6 +90,10 @@ class Run:
         self.store = Store(config.out)
         self.attempts: list[Record] = []
         self._done: dict[str, Record] = {}  # by key: what is known so far of the cells of the plan
+        self._contexts: dict[str, Context] = {}
+        self._parts: dict[str, Any] = {}
+        self._made_of: dict[tuple[str, str], tuple[dict[str, Any], dict[str, str]]] = {}
+        self._stated: dict[tuple[str, ...], Resources] = {}
         for broken in self.registry.broken:
             self.reporter.warn(str(broken))
 
@@ -210,28 +230,38 @@ class Run:
         ended = sum(cell.trial.key in self._done for cell in todo)
         return f"{ended} of {len(todo)} trials done and kept; run the same command to continue."
 
-    def _work(self, cells: Sequence[Cell]) -> list[Work]:
+    def _work(self, cells: Sequence[Cell]) -> Sequence[Work]:
         if self.config.force:
             for cell in cells:
                 storage.remove(self._checkpoint(cell.trial))
-        return [
-            Work(cell.trial, self._context(cell), self._needs(cell), str(self.store.log(cell.trial.key)))
-            for cell in cells
-        ]
+        return LazyWork(cells, self._work_of)
 
-    def _context(self, cell: Cell) -> Context:
-        plugins = tuple(str(file) for file in self.config.plugins)
-        return Context(
-            data=cell.dataset.path.name,
-            threads=self.config.threads,
-            checkpoint=self._checkpoint(cell.trial),
-            plugin_files=plugins,
-            task_files=tuple(file for file in plugins if str(Path(file).resolve()) == cell.dataset.task.origin.file),
-            cuda_graphs=self.config.cuda_graphs,
-        )
+    def _work_of(self, cell: Cell) -> Work:
+        context = replace(self._context(cell.dataset), checkpoint=self._checkpoint(cell.trial))
+        return Work(cell.trial, context, self._needs(cell), str(self.store.log(cell.trial.key)))
+
+    def _context(self, dataset: cache.Dataset) -> Context:
+        """What the trials of one dataset have in common."""
+        if dataset.id not in self._contexts:
+            plugins = tuple(str(file) for file in self.config.plugins)
+            self._contexts[dataset.id] = Context(
+                data=dataset.path.name,
+                threads=self.config.threads,
+                plugin_files=plugins,
+                task_files=tuple(file for file in plugins if str(Path(file).resolve()) == dataset.task.origin.file),
+                cuda_graphs=self.config.cuda_graphs,
+            )
+        return self._contexts[dataset.id]
 
     def _needs(self, cell: Cell) -> Resources:
-        """What a trial needs where it runs, as the model, the task and the user state it."""
+        """What a trial needs where it runs; asked once for each model on each dataset and device."""
+        place = (cell.trial.model, cell.dataset.id, cell.trial.task, cell.trial.device)
+        if place not in self._stated:
+            self._stated[place] = self._state_needs(cell)
+        return self._stated[place]
+
+    def _state_needs(self, cell: Cell) -> Resources:
+        """As the model, the task and the user state them."""
         spec, model = cell.dataset.spec, self.registry.model(cell.trial.model)
         on_gpu, trained = cell.trial.device == "cuda", model.spec.is_trained()
         default = Resources(cpus=1, gpus=1) if on_gpu else Resources(cpus=self.config.threads)
@@ -267,10 +297,15 @@ class Run:
 
     def _with_plugins(self, record: Record) -> Record:
         """With the plugins that the trial was made of, their versions and the hash of their source."""
-        plugins = plugins_of(record, self.registry)
-        versions = machine.versions(tuple(plugin["distribution"] for plugin in plugins.values()))
+        place = (record.trial.model, record.trial.task)
+        if place not in self._made_of:
+            plugins = plugins_of(record, self.registry)
+            versions = machine.versions(tuple(plugin["distribution"] for plugin in plugins.values()))
+            self._made_of[place] = plugins, versions
+        plugins, versions = self._made_of[place]
         known = record.provenance.get("versions", {})
-        return replace(record, provenance={**record.provenance, "versions": {**versions, **known}, "plugins": plugins})
+        provenance = {**record.provenance, "versions": {**versions, **known}, "plugins": plugins}
+        return replace(record, provenance=shared(provenance, self._parts))
 
     def _put(self, record: Record) -> Record | None:
         """Write a record and clear away what its trial left; returns the record that is kept instead, if any."""

@@ -3,6 +3,7 @@
 The model asks ``budget.fraction`` or ``budget.is_spent`` and stops when it is spent. The core counts for itself:
 
     seconds          its own clock, from the call of ``fit`` to its return
+    core_seconds     CPU time in between, of all threads, and of processes that were started there
     steps, epochs    gradients of batches. Counted are backward passes that reach the model's parameters, and samples
                      that are passed to the model while gradients are recorded: a pass over the whole training set is as
                      many steps as the set has batches. What the model reports by ``budget.step`` counts if it is more
@@ -18,6 +19,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import os
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -27,6 +29,8 @@ from torch import Tensor, nn
 
 from ..base.errors import Interrupted
 from ..contract.budget import Budget, Spent
+from ..workers.processes import cpu_of_descendants
+from .clocks import Clocks, Lap
 from .loop import EMIT_SECONDS, Curve
 from .progress import Emit, Progress, say_nothing
 
@@ -39,7 +43,7 @@ class Allowance:
     kind, amount   ``"steps"`` and 300, say
     fraction       the share that is gone; 1 and more is spent
     is_spent       whether it is time to stop
-    spent          steps, samples, seconds and flops so far
+    spent          steps, samples, seconds, flops and core-seconds so far
     share_of(m)    the fraction that gradients of m more samples cost; of a clock, as fast as they were until now
     step(n, loss)  say that n more steps (gradients of batches) are done, and where the loss is
     """
@@ -58,8 +62,9 @@ class Allowance:
         self._total = budget.steps(n_train, self.batch, flops_step)
         self._flops_step, self._emit, self._should_stop = flops_step, emit, should_stop
         self._reported = self._backward = self._forward = 0  # steps told of, backward passes, samples passed forward
-        self._seconds: float | None = None
-        self._started = self._emitted = time.perf_counter()
+        self._budget, self._clocks = budget, Clocks()
+        self._taken: Lap | None = None  # by the whole fit, once it has ended
+        self._emitted = time.perf_counter()
         self.curve = Curve()
 
     def __repr__(self) -> str:
@@ -67,10 +72,10 @@ class Allowance:
 
     @property
     def spent(self) -> Spent:
-        seconds = time.perf_counter() - self._started if self._seconds is None else self._seconds
+        seconds, core_seconds = self._taken or self._clocks.so_far()
         steps = max(self._reported, self._backward, math.ceil(self._forward / self.batch))
         samples = max(self._forward, steps * self.batch)
-        return Spent(steps, samples, seconds, self._flops_step * samples / self.batch)
+        return Spent(steps, samples, seconds, self._flops_step * samples / self.batch, core_seconds)
 
     @property
     def fraction(self) -> float:
@@ -96,7 +101,7 @@ class Allowance:
         if self._total is not None:
             return math.ceil(samples / self.batch) / self._total
         so_far = self.spent
-        return samples * so_far.seconds / so_far.samples / self.amount if so_far.samples else 0.0
+        return samples * self._share(so_far) / so_far.samples if so_far.samples else 0.0
 
     @property
     def overspent(self) -> str:
@@ -105,11 +110,11 @@ class Allowance:
         if self._share(spent) <= 1 + TOLERANCE:
             return ""
         if self._total is None:
-            return f"{spent.seconds:.3g} of {self.amount:g} seconds"
+            return f"{self._budget.clock(spent):.3g} of {self.amount:g} {self.kind.replace('_', '-')}"
         return f"{spent.steps} of {self._total} steps"
 
     def _share(self, spent: Spent) -> float:
-        return spent.steps / self._total if self._total is not None else spent.seconds / self.amount
+        return self._budget.share(spent, self._total)
 
     @contextlib.contextmanager
     def watching(self, model: Any) -> Iterator[Allowance]:
@@ -117,13 +122,20 @@ class Allowance:
         handles: list[Any] = []
         if isinstance(model, nn.Module):
             handles = [model.register_forward_pre_hook(self._passed_forward), *self._on_gradients(model)]
-        self._started = self._emitted = time.perf_counter()
+        self._emitted = time.perf_counter()
+        others = self._cpu_of_others()
+        self._clocks.start()
         try:
             yield self
         finally:
-            self._seconds = time.perf_counter() - self._started
+            seconds, core_seconds = self._clocks.so_far()
+            self._taken = Lap(seconds, core_seconds + max(0.0, self._cpu_of_others() - others))
             for handle in handles:
                 handle.remove()
+
+    def _cpu_of_others(self) -> float:
+        """Of processes that were started and still run: they are charged when the fit ends."""
+        return cpu_of_descendants(os.getpid()) if self.kind == "core_seconds" else 0.0
 
     def _passed_forward(self, module: nn.Module, inputs: tuple[Any, ...]) -> None:
         if torch.is_grad_enabled() and inputs and isinstance(inputs[0], Tensor):

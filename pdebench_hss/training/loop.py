@@ -11,7 +11,6 @@ the same samples at the same steps; nothing looks at test data.
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -26,6 +25,7 @@ from ..base.errors import Interrupted
 from ..contract.budget import Budget, Spent
 from ..contract.optimizer import Optimizer
 from . import checkpoints, flops, warmup
+from .clocks import Clocks
 from .graphs import make_step
 from .heldout import HeldOut, HeldOutCurve
 from .objective import Objective
@@ -179,17 +179,16 @@ def fit(
             loss_and_gradients, module, samples.inputs, samples.outputs, order, peers, device, cuda_graphs
         )
         way = Minibatches(descent, step, samples, order, peers, budget)
+    budget.refuse_device(device.type)
     synchronize(device)
-    clock = last_saved = last_emitted = time.perf_counter()
-    interval = checkpoint_seconds
+    clocks, interval = Clocks(), checkpoint_seconds
+    last_saved = last_emitted = clocks.now
 
     while budget.fraction(spent, total) < 1.0:
-        since = clock
-        done = way.take(spent, total, lambda: time.perf_counter() - since)  # noqa: B023
-        now = time.perf_counter()
-        values, elapsed, stopping = peers.agree(done.losses, now - clock, should_stop())
-        clock = now
-        way.pace.measured(len(values), elapsed)
+        done = way.take(spent, total, clocks.so_far)
+        values, lap, stopping = peers.agree(done.losses, clocks.lap(), should_stop())
+        now = clocks.now
+        way.pace.measured(len(values), lap.seconds)
         for value, size in zip(values, done.samples, strict=True):
             if not math.isfinite(value):
                 raise Diverged(f"loss is {value} at step {spent.steps}")
@@ -197,7 +196,8 @@ def fit(
             spent.steps += done.steps
             spent.samples += size
             spent.flops += flops_step * size / order.batch
-        spent.seconds += elapsed
+        spent.seconds += lap.seconds
+        spent.core_seconds += lap.core_seconds
 
         fraction = budget.fraction(spent, total)
         if now - last_emitted > EMIT_SECONDS:
@@ -205,10 +205,11 @@ def fit(
             last_emitted = now
         if held_out is not None and state.held_out.is_due(fraction):
             state.held_out.add(spent, held_out.error(module))
-            clock = time.perf_counter()  # looking is not training: no budget is spent on it
+            clocks.start()  # looking is not training: no budget is spent on it
         if checkpoint is not None and peers.number == 0 and (stopping or now - last_saved > interval):
             checkpoints.write(checkpoint, module, descent.optimizer, _to_store(state), device)
-            last_saved = clock = time.perf_counter()  # nor is saving
+            clocks.start()  # nor is saving
+            last_saved = clocks.now
             interval = max(checkpoint_seconds, (last_saved - now) / CHECKPOINT_SHARE)
         if stopping:
             raise Interrupted(f"stopped at step {spent.steps}")

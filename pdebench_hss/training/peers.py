@@ -21,6 +21,7 @@ from torch import Tensor, nn
 
 from ..contract.optimizer import Optimizer
 from ..contract.traits import has_own_loss, has_own_optimiser
+from .clocks import Lap
 from .objective import Objective
 from .optimizers import needs_closure, own_optimizer
 from .trial_device import kept_random_state, random_state
@@ -43,9 +44,10 @@ class Peers:
         """The part of a batch that is this peer's, and what its mean loss is to be multiplied by."""
         return index, 1.0
 
-    def agree(self, losses: list[float], seconds: float, stop: bool) -> tuple[list[float], float, bool]:
-        """The losses of some steps' whole batches; the seconds and the wish to stop of peer 0."""
-        return losses, seconds, stop
+    def agree(self, losses: list[float], lap: Lap, stop: bool) -> tuple[list[float], Lap, bool]:
+        """The losses of some steps' whole batches; the seconds and the wish to stop of peer 0, the core-seconds of
+        all."""
+        return losses, lap, stop
 
     def same(self, value: Any) -> Any:
         """What peer 0 has, on every peer."""
@@ -97,13 +99,15 @@ class ProcessGroup(Peers):
             return mine, self.size * len(mine) / len(index)
         return index[:1], 0.0  # a batch smaller than the group: all peers must take part in the step
 
-    def agree(self, losses: list[float], seconds: float, stop: bool) -> tuple[list[float], float, bool]:
+    def agree(self, losses: list[float], lap: Lap, stop: bool) -> tuple[list[float], Lap, bool]:
         first = self.number == 0
         shares = [loss / self.size for loss in losses]
-        values = torch.tensor([*shares, seconds * first, float(stop and first)], dtype=torch.float64)
+        values = torch.tensor(
+            [*shares, lap.seconds * first, lap.core_seconds, float(stop and first)], dtype=torch.float64
+        )
         dist.all_reduce(values)
-        *sums, elapsed, stopping = values.tolist()
-        return sums, elapsed, bool(stopping)
+        *sums, seconds, core_seconds, stopping = values.tolist()
+        return sums, Lap(seconds, core_seconds), bool(stopping)
 
     def same(self, value: Any) -> Any:
         carrier = [value]

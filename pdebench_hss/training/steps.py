@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -15,6 +15,7 @@ from torch import Tensor
 
 from ..base.hashing import seed_from
 from ..contract.budget import Budget, Spent
+from .clocks import Lap
 from .graphs import Step
 from .optimizers import Descent, closure_step
 from .peers import Peers
@@ -83,7 +84,7 @@ class Pace:
         """What will be spent after some more steps, the time of which can only be guessed."""
         if steps == 0:
             return spent
-        return Spent(spent.steps + steps, spent.samples, spent.seconds + steps * self.step_seconds, spent.flops)
+        return replace(spent, steps=spent.steps + steps, seconds=spent.seconds + steps * self.step_seconds)
 
 
 class Minibatches:
@@ -95,11 +96,11 @@ class Minibatches:
         self.descent, self.step, self.samples, self.order, self.peers = descent, step, samples, order, peers
         self.budget, self.pace = budget, Pace(samples.device)
 
-    def take(self, spent: Spent, total: int | None, elapsed: Callable[[], float]) -> Done:
+    def take(self, spent: Spent, total: int | None, elapsed: Callable[[], Lap]) -> Done:
         """A window of steps (see `Pace`), fewer if the budget ends."""
         pending: list[Tensor] = []
         sizes: list[int] = []
-        seconds_left = math.inf if total is not None else self.budget.amount - spent.seconds
+        seconds_left = math.inf if total is not None else self.budget.amount - self.budget.clock(spent)
         for ahead in range(self.pace.window(seconds_left)):
             if (fraction := self.budget.fraction(self.pace.ahead(spent, ahead), total)) >= 1.0:
                 break
@@ -132,12 +133,18 @@ class WholeSet:
             )
         return total - total % self.order.per_epoch
 
-    def take(self, spent: Spent, total: int | None, elapsed: Callable[[], float]) -> Done:
+    def take(self, spent: Spent, total: int | None, elapsed: Callable[[], Lap]) -> Done:
         self.descent.set_rates(self.budget.fraction(spent, total))
         each, n = self.order.per_epoch, self.order.n
 
         def affordable(evaluations: int) -> bool:
-            now = Spent(spent.steps + evaluations * each, seconds=spent.seconds + elapsed())
+            seconds, core_seconds = elapsed()
+            now = replace(
+                spent,
+                steps=spent.steps + evaluations * each,
+                seconds=spent.seconds + seconds,
+                core_seconds=spent.core_seconds + core_seconds,
+            )
             return self.budget.fraction(now, total) < 1.0
 
         losses = closure_step(self.descent, lambda: self._evaluate(spent), affordable)

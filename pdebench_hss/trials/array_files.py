@@ -17,8 +17,8 @@ import re
 import struct
 import zlib
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -38,8 +38,7 @@ NPY = re.compile(
 )
 
 
-@dataclass(frozen=True)
-class _Member:
+class _Member(NamedTuple):
     name: str
     method: int
     crc: int

@@ -29,6 +29,7 @@ from ..data import cache as data
 from ..data.holdout import held_out
 from ..training import loop
 from ..training.allowance import Allowance
+from ..training.clocks import threads_for
 from ..training.evaluation import Predictor, solve_levels, time_prediction
 from ..training.heldout import HeldOut
 from ..training.loop import Diverged
@@ -93,8 +94,8 @@ class Fitted:
 def fit_trial(trial: Trial, context: Context, registry: Registry | None, emit: Emit, *, apart: bool = False) -> Fitted:
     """Raises `Interrupted` if asked to stop; everything else is in what it returns."""
     started = time.time()
-    if context.threads:
-        torch.set_num_threads(context.threads)
+    if context.threads or trial.budget.kind == "core_seconds":
+        torch.set_num_threads(threads_for(trial.budget, context.threads or torch.get_num_threads()))
     where = TrialDevice(trial.device, context.gpu, trial.precision)
     fitted = Fitted()
     try:
@@ -259,6 +260,7 @@ def _watch_it_train(
     if context.peers > 1:
         raise ValueError(f"--ddp {context.peers}: the model trains itself; run it without --ddp")
     device = where.start()
+    trial.budget.refuse_device(device.type)
     if isinstance(model, torch.nn.Module):
         model.to(device).train()
     here = replace(train, inputs=train.inputs.to(device), outputs=train.outputs.to(device))

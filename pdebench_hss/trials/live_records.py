@@ -34,7 +34,10 @@ class LiveRecords:
 
     def keys(self) -> set[str]:
         """The names of all files that claim to be records."""
-        return {path.stem for path in self.folder.glob("*.json")}
+        try:
+            return {name[: -len(".json")] for name in os.listdir(self.folder) if name.endswith(".json")}
+        except (FileNotFoundError, NotADirectoryError):
+            return set()
 
     def has(self, key: str) -> bool:
         return os.path.lexists(self.folder / f"{key}.json")
@@ -44,11 +47,11 @@ class LiveRecords:
 
     def state(self, key: str) -> Any:
         """What changes when the record does."""
-        return [file_state(self.folder / f"{key}{suffix}") for suffix in SUFFIXES]
+        return [file_state(f"{self.folder}{os.sep}{key}{suffix}") for suffix in SUFFIXES]
 
     def content(self, key: str) -> dict[str, Any]:
         """The JSON object of a record, not validated yet."""
-        return validation.parse_json(read_plain(self.folder / f"{key}.json", validation.LARGEST_RECORD))
+        return validation.parse_json(read_plain(f"{self.folder}{os.sep}{key}.json", validation.LARGEST_RECORD))
 
     def arrays(self, key: str, sha256: str | None, names: Collection[str]) -> dict[str, np.ndarray]:
         """The named arrays of a record, all if none is named. ``sha256`` of their file is not known (None) of records
@@ -56,7 +59,7 @@ class LiveRecords:
         found = False
         for name in (f"{key}.npz", f"{key}{PENDING}"):
             try:
-                content = read_plain(self.folder / name, LARGEST)
+                content = read_plain(f"{self.folder}{os.sep}{name}", LARGEST)
             except FileNotFoundError:
                 continue
             if sha256 is None or hashlib.sha256(content).hexdigest() == sha256:

@@ -8,18 +8,19 @@ Read like a record: cells that can't be believed are left out and named, and a p
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ..base.errors import StoreError
-from ..base.files import BadFile, file_state, read_plain, set_aside, write_text
+from ..base.files import BadFile, file_state, read_plain, replacing, set_aside, write_text
 from . import validation
 from .trial import Trial
 from .validation import Newer
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Planned:
     """A trial that was asked for, and the key under which its record is found."""
 
@@ -40,8 +41,8 @@ class PlanFile:
         state = file_state(self.path)
         if state is None or self._known is None or self._known[0] != state:
             content = validation.parse_json(read_plain(self.path, validation.LARGEST_PLAN))
-            found, commands, complaints = validation.check_plan(content)
-            cells = {cell: Planned(entry["key"], Trial.from_dict(entry["trial"])) for cell, entry in found.items()}
+            trials, commands, complaints = validation.check_plan(content)
+            cells = {cell: Planned(trial.key, trial) for cell, trial in trials.items()}
             self._known = state, (cells, commands, complaints)
         cells, commands, complaints = self._known[1]
         return dict(cells), list(commands), list(complaints)
@@ -59,21 +60,21 @@ class PlanFile:
         known, commands, _ = self.read()
         if command and command not in commands:
             commands.append(command)
-        entries = {cell: {"key": p.key, "trial": p.trial.to_dict()} for cell, p in {**known, **cells}.items()}
-        content = {"schema": validation.SCHEMA, "commands": commands, "cells": entries}
-        write_text(self.path, json.dumps(content, indent=1) + "\n")
+        known.update(cells)
+        entries = ((cell, {"key": p.key, "trial": p.trial.to_dict()}) for cell, p in known.items())
+        with replacing(self.path) as temporary, temporary.open("w", encoding="utf-8") as file:
+            file.writelines(_text({"schema": validation.SCHEMA, "commands": commands}, entries))
+        self._known = file_state(self.path), (known, commands, [])
 
     def tidy(self) -> None:
-        """The same content with a line per cell, which takes three quarters of the place."""
+        """The same content with a line per cell, as `add` writes it: earlier versions took a line for each value."""
         try:
             content = validation.parse_json(read_plain(self.path, validation.LARGEST_PLAN))
             self._read()
         except (FileNotFoundError, BadFile):
             return  # what is wrong with it is told where it is used
-        lines = [f"{json.dumps(cell)}: {_compact(entry)}" for cell, entry in content.pop("cells").items()]
-        head = ",\n".join(f" {json.dumps(name)}: {_compact(value)}" for name, value in content.items())
-        cells = ",\n".join(f"  {line}" for line in lines)
-        text = f'{{\n{head},\n "cells": {{\n{cells}\n }}\n}}\n'
+        cells = content.pop("cells")
+        text = "".join(_text(content, cells.items()))
         if text.encode() != self.path.read_bytes():
             write_text(self.path, text)
 
@@ -100,5 +101,15 @@ class PlanFile:
         return [f"plan.json: {complaint}; dropped (the old plan is in records/set_aside)" for complaint in complaints]
 
 
-def _compact(value: Any) -> str:
-    return json.dumps(value, separators=(",", ":"))
+def _text(head: Mapping[str, Any], cells: Iterable[tuple[str, Any]]) -> Iterator[str]:
+    """The file, part by part: a line for each cell, which a large plan need not have in memory all at once."""
+    fields = ",\n".join(f" {json.dumps(name)}: {_compact(value)}" for name, value in head.items())
+    yield f'{{\n{fields},\n "cells": {{\n'
+    separator = ""
+    for cell, entry in cells:
+        yield f"{separator}  {json.dumps(cell)}: {_compact(entry)}"
+        separator = ",\n"
+    yield "\n }\n}\n"
+
+
+_compact = json.JSONEncoder(separators=(",", ":")).encode

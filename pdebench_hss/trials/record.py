@@ -26,7 +26,7 @@ class Record:
     metrics      test errors by name, means over test samples; ``test_err`` is the task's own metric, and ``val_err``
                  the same of the training samples that were held out, where some were
     parameters   ``real`` (complex = 2), ``numel``, and ``target`` where sizes were matched
-    spent        steps, samples, seconds and flops of training
+    spent        steps, samples, seconds, flops and core-seconds of training
     flops_step   FLOPs of one training step (forward and backward of one batch)
     seconds      build, fit, predict (all test samples, median of a few), total
     predict_ms   milliseconds per test sample
@@ -91,6 +91,15 @@ def _plain(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return None
     return value
+
+
+def shared(facts: Mapping[str, Any], parts: dict[str, Any]) -> dict[str, Any]:
+    """The same facts, whose tables are those that other records have, if they say the same: machine, versions and
+    source hold for a whole run, and a hundred thousand copies of them fill a memory."""
+    return {
+        name: parts.setdefault(repr(value), value) if isinstance(value, dict) else value
+        for name, value in facts.items()
+    }
 
 
 def missing(key: str, trial: Trial, reason: str = "not run yet") -> Record:

@@ -19,10 +19,11 @@ from __future__ import annotations
 
 import dataclasses
 import warnings
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..base.collector import collector_paused
 from ..base.errors import StoreError
 from ..base.files import BadFile, check_writable, remove_stale_temporaries
 from ..training.metrics import not_finite
@@ -31,7 +32,7 @@ from .live_records import LiveRecords
 from .pack_writer import finish_install
 from .packed_records import PackDamaged, PackedRecords
 from .plan_file import Cells, PlanFile, Planned
-from .record import FIELDS, Record, missing
+from .record import FIELDS, Record, missing, shared
 from .status import Status
 from .validation import KEY, Invalid, Newer
 from .validation import RecordWarning as RecordWarning
@@ -41,9 +42,24 @@ if TYPE_CHECKING:
 
     from .trial import Trial
 
+    Entry = tuple[Record, dict[str, np.ndarray]]
+
+SCORES = ("error_test_err", "test_group")  # what tables need of arrays: errors by test sample, which start each has
+SMALL = 4096  # bytes of scores that are kept: what is kept of 100,000 records stays below half a gigabyte
 # A record is replaced only by one that is worth as much: a forced run that fails, or diverges, does not take an error
 # off the board, and one that fails does not undo what is settled.
 WORTH = {Status.OK: 2, Status.SKIPPED: 1, Status.DIVERGED: 1, Status.OVER_BUDGET: 1}
+
+
+@dataclasses.dataclass(frozen=True)
+class Found:
+    """What lies among the records, by key; of a key that is not there, None, or why nobody can tell."""
+
+    by_key: dict[str, Record | BadFile]
+    unknown: Newer | None = None
+
+    def get(self, key: str) -> Record | BadFile | None:
+        return self.by_key.get(key, self.unknown)
 
 
 class Store:
@@ -58,7 +74,9 @@ class Store:
         self.plan_file = PlanFile(self.path / "plan.json")
         self.live = LiveRecords(self.records_dir)
         self.packed = PackedRecords(self.records_dir)
-        self._known: dict[str, tuple[Any, Record]] = {}  # records that were read, and the state of their files then
+        # Records that were read, the state of their files then, and their `SCORES` where those are small.
+        self._known: dict[str, tuple[Any, Record, dict[str, np.ndarray] | None]] = {}
+        self._parts: dict[str, Any] = {}  # of their provenance: what many have in common is held once
 
     def prepare(self) -> None:
         """Make the folders, prove they can be written, and clear away what killed writers left. Who calls this must
@@ -106,24 +124,36 @@ class Store:
             message = f"{self.records_dir}: {error}; records that are not found count as missing"
         warnings.warn(message, RecordWarning, stacklevel=3)
 
-    def newer(self, key: str) -> str:
-        """Why a record must not be replaced by this version; empty if it may."""
-        try:
-            self._remembered(key)
-        except Newer as error:
-            return str(error)
-        except (FileNotFoundError, BadFile):
-            pass
-        return ""
+    def look(self) -> Found:
+        """All that lies among the records: each as it was read, or why it can't be believed, which is reported."""
+        found: dict[str, Record | BadFile] = {}
+        with collector_paused():
+            for key in self.keys() if self.records_dir.is_dir() else ():
+                try:
+                    found[key] = self._remembered(key)
+                except FileNotFoundError:
+                    continue
+                except BadFile as error:
+                    self._warn(key, error)
+                    found[key] = error
+        damage = self.packed.damage
+        return Found(found, damage if isinstance(damage, Newer) else None)
 
     def _remembered(self, key: str) -> Record:
-        """`read` without its arrays, and without reading files that have not changed since."""
-        state = self.live.state(key), self.packed.state()
-        if key in self._known and self._known[key][0] == state:
-            return self._known[key][1]
-        record, _ = self.read(key)
-        self._known[key] = state, record
-        return record
+        return self._recall(key)[0]
+
+    def _recall(self, key: str) -> tuple[Record, dict[str, np.ndarray] | None]:
+        """`read`, without reading files that have not changed since; arrays that are not small are not kept (None)."""
+        live = self.live.state(key)
+        state = live if live[0] else (live, self.packed.state())  # a live record counts, whatever a pack holds
+        if (known := self._known.get(key)) is not None and known[0] == state:
+            return known[1:]
+        record, arrays = self.read(key, SCORES[1:])
+        record = dataclasses.replace(record, provenance=shared(record.provenance, self._parts))
+        scores = {name: arrays[name] for name in SCORES if name in arrays} if record.status is Status.OK else {}
+        small = sum(array.nbytes for array in scores.values()) <= SMALL
+        self._known[key] = state, record, scores if small else None
+        return record, scores
 
     def read(self, key: str, names: Collection[str] | None = None) -> tuple[Record, dict[str, np.ndarray]]:
         """A record and its arrays: those that are named, all if none is, or (None) only the errors by test sample of a
@@ -228,15 +258,27 @@ class Store:
     def entries(self, *names: str) -> Iterator[tuple[Record, dict[str, np.ndarray]]]:
         """The records of `current`, each with its errors by test sample and the named arrays, from one and the same
         look at its files."""
+        return self._entries(lambda key: self.read(key, names or None))
+
+    def scored(self) -> Iterator[tuple[Record, dict[str, np.ndarray]]]:
+        """The same with `SCORES` alone. What this store has read before, and has not changed since, is not read
+        again."""
+        return self._entries(self._scores)
+
+    def _scores(self, key: str) -> tuple[Record, dict[str, np.ndarray]]:
+        record, scores = self._recall(key)
+        return (record, scores) if scores is not None else self.read(key, SCORES[1:])
+
+    def _entries(self, read: Callable[[str], Entry]) -> Iterator[Entry]:
         plan = self.plan()
         if not plan:
-            yield from self._entries_without_plan(names)
+            yield from self._entries_without_plan(read)
             return
         self._refuse_links()
         for entry in plan.values():
             key, trial = entry.key, entry.trial
             try:
-                record, arrays = self.read(key, names or None)
+                record, arrays = read(key)
                 yield dataclasses.replace(record, trial=trial), arrays  # in the words that it was asked for with
             except FileNotFoundError:
                 yield missing(key, trial), {}
@@ -244,12 +286,12 @@ class Store:
                 self._warn(key, error)
                 yield missing(key, trial, f"its record can't be used: {error}"), {}
 
-    def _entries_without_plan(self, names: Collection[str]) -> Iterator[tuple[Record, dict[str, np.ndarray]]]:
+    def _entries_without_plan(self, read: Callable[[str], Entry]) -> Iterator[Entry]:
         """One record for each place in the tables: of several, which a plan would choose from, the last to end."""
-        chosen: dict[Any, tuple[Record, dict[str, np.ndarray]]] = {}
+        chosen: dict[Any, Entry] = {}
         for key in self.keys():
             try:
-                record, arrays = self.read(key, names or None)
+                record, arrays = read(key)
             except FileNotFoundError:
                 continue
             except BadFile as error:

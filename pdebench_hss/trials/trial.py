@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
-from functools import cached_property
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from ..base import devices
@@ -23,10 +22,18 @@ LATER = {
     **{"training": "", "unroll": 1, "detach": False, "history": 1, "val": 0, "judge": "test"},
 }
 JUDGES = ("test", "val")
+Parts = dict[str, Any]  # values that many trials have in common, by their spelling: 1 and 1.0 are two
 
 
-@dataclass(frozen=True)
-class Trial:
+class _Keyed:
+    """A place for the key, once it was asked for: it is no field."""
+
+    __slots__ = ("_key",)
+    _key: str
+
+
+@dataclass(frozen=True, slots=True)  # slots: a plan has a hundred thousand of them
+class Trial(_Keyed):
     """Everything that can change a result, and nothing else: no paths, no order, no timing, no release.
 
     model_maker    the distribution that brings the model, by name; of a ``--plugin`` file its content (`identity`)
@@ -70,9 +77,13 @@ class Trial:
     judge: str = "test"  # ``val``: scored on those alone, and nothing of the test split is read
     tuned: Mapping[str, Any] = field(default_factory=dict)  # tries, seconds and options, where they were chosen by tune
 
-    @cached_property
+    @property
     def key(self) -> str:
-        return trial_key(self.to_dict())
+        try:
+            return self._key
+        except AttributeError:
+            object.__setattr__(self, "_key", trial_key(self.to_dict()))
+            return self._key
 
     @property
     def cell(self) -> str:
@@ -98,13 +109,20 @@ class Trial:
     def to_dict(self) -> dict[str, Any]:
         """As it is stored."""
         plain = {name: getattr(self, name) for name in FIELDS if name not in FORMER or getattr(self, name)}
-        return {**plain, "optimizer": asdict(self.optimizer), "budget": str(self.budget)}
+        return {**plain, "optimizer": dict(vars(self.optimizer)), "budget": str(self.budget)}
 
     @classmethod
-    def from_dict(cls, content: Mapping[str, Any]) -> Trial:
-        """From what was stored and checked (`validation.check_trial`)."""
+    def from_dict(cls, content: Mapping[str, Any], key: str = "", parts: Parts | None = None) -> Trial:
+        """From what was stored and checked (`validation.check_trial`), and the key, where that was checked too. Values
+        that are among the ``parts`` of other trials are shared with them, and new ones are added there."""
         typed = {"optimizer": Optimizer(**content["optimizer"]), "budget": parse_budget(content["budget"])}
-        return cls(**{**content, **typed})
+        plain = {**content, **typed}
+        if parts is not None:
+            plain = {name: parts.setdefault(repr(value), value) for name, value in plain.items()}
+        trial = cls(**plain)
+        if key:
+            object.__setattr__(trial, "_key", key)
+        return trial
 
 
 FIELDS = tuple(f.name for f in fields(Trial))

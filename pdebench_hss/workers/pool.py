@@ -104,6 +104,26 @@ class _Worker:
         self.kill_job()  # of a worker that was itself killed, the job's group may be left
 
 
+class _Queue:
+    """Jobs that wait. Each is made when there is a worker for it, but one: so it is known whether there are more."""
+
+    def __init__(self, jobs: Iterable[Job]) -> None:
+        self._more = iter(jobs)
+        self._next = collections.deque(itertools.islice(self._more, 1))
+
+    def __bool__(self) -> bool:
+        return bool(self._next)
+
+    def popleft(self) -> Job:
+        job = self._next.popleft()
+        if not self._next:
+            self._next.extend(itertools.islice(self._more, 1))
+        return job
+
+    def appendleft(self, job: Job) -> None:
+        self._next.appendleft(job)
+
+
 class WorkerPool:
     """``workers`` processes with ``threads`` threads each; ``preload`` names modules they import before forking.
 
@@ -140,13 +160,16 @@ class WorkerPool:
 
     def run(self, jobs: Iterable[Job], timeout: float | None = None) -> Iterator[Event]:
         """Run the jobs, oldest first, and yield what happens as it happens."""
-        queue = collections.deque(jobs)
+        queue = _Queue(jobs)
         while queue or any(worker.job for worker in self._workers):
             self._dispatch(queue, timeout)
             busy = [worker for worker in self._workers if worker.job]
             for outbox in wait([worker.outbox for worker in busy], timeout=self._patience(busy)):
                 worker = next(w for w in busy if w.outbox is outbox)
-                yield from self._receive(worker, timeout)
+                events = list(self._receive(worker, timeout))
+                if worker.job is None:  # its next job starts before anybody takes the time to write down this one
+                    self._dispatch(queue, timeout)
+                yield from events
             for worker in [worker for worker in busy if worker in self._workers and worker.job]:
                 yield from self._look_after(worker)
 
@@ -191,7 +214,7 @@ class WorkerPool:
             if worker.job is not None and worker.job.id == job_id:
                 worker.kill_job()
 
-    def _dispatch(self, queue: collections.deque[Job], timeout: float | None) -> None:
+    def _dispatch(self, queue: _Queue, timeout: float | None) -> None:
         while queue:
             idle = next((w for w in self._workers if w.job is None), None)
             if idle is None and len(self._workers) < self.size:

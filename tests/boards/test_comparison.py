@@ -231,6 +231,16 @@ def test_boards_of_different_budgets_are_compared_and_the_difference_is_said(boa
     assert "budget differs in 4 cells (first: heat, fno: steps=4 and seconds=60)" in notes(board, timed)
 
 
+@pytest.mark.parametrize("budget", ["seconds=60", "core_seconds=60"])
+def test_errors_of_equal_times_on_two_machines_are_said_to_be_such(tmp_path, budget):
+    here, there = (make_board(tmp_path / name, hardware=name, budget=budget) for name in ("here", "there"))
+    expected = f"4 cells trained for a time that machines use differently (first: heat, fno: {budget}): a change may be"
+    assert expected in notes(here, there)
+    assert "trained for a time" not in notes(here, here)
+    steps = [make_board(tmp_path / f"{name}-steps", hardware=name) for name in ("here", "there")]
+    assert "trained for a time" not in notes(*steps)
+
+
 def test_where_a_board_has_several_budgets_each_is_a_cell(board, tmp_path):
     both = make_board(tmp_path / "both")
     make_board(both, {("heat", "fno"): 2.0}, budget="seconds=60")

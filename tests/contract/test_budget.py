@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import math
+import threading
 import time
 from types import SimpleNamespace
 
 import pytest
 import torch
-from factories.training import NUMBERS, Clock, make_train
+from factories.training import NUMBERS, SHARE, Clock, make_train
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
-from pdebench_hss.base.errors import UsageError
-from pdebench_hss.contract.budget import KINDS, Budget, Spent, parse_budget, parse_count
+from pdebench_hss.base.errors import Interrupted, UsageError
+from pdebench_hss.contract.budget import CLOCKS, KINDS, Budget, Spent, parse_budget, parse_count
 from pdebench_hss.contract.optimizer import Optimizer
-from pdebench_hss.training import loop
+from pdebench_hss.training import clocks
 from pdebench_hss.training.loop import TrainingState, fit
 from pdebench_hss.training.optimizers import cosine
 from pdebench_hss.training.windows import TrainSet
@@ -34,7 +36,7 @@ def test_whole_budgets_survive_being_written_and_read(kind, amount):
 
 
 @settings(deadline=None)
-@given(st.sampled_from(["seconds", "flops"]), positive)
+@given(st.sampled_from(["seconds", "core_seconds", "flops"]), positive)
 def test_any_budget_survives_being_written_and_read(kind, amount):
     assert parse_budget(str(Budget(kind, amount))) == Budget(kind, amount)
 
@@ -60,7 +62,7 @@ def test_a_suffix_does_not_change_a_count_by_rounding(thousandths):
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ("300", "write one of epochs=N, steps=N, seconds=N, flops=N"),
+        ("300", "write one of epochs=N, steps=N, seconds=N, core_seconds=N, flops=N"),
         ("step=300", "no kind 'step'. Did you mean 'steps'?"),
         ("steps=-5", "must be positive, not -5"),
         ("steps=0", "must be positive, not 0"),
@@ -109,7 +111,8 @@ def test_the_fraction_starts_at_zero_grows_and_ends_at_exactly_one(kind, amount,
     total = budget.steps(n_train=12, batch=4, flops_step=1.0)  # None for seconds
 
     def fraction(used: int) -> float:
-        return budget.fraction(Spent(steps=used, seconds=float(used)), total)
+        clock = {kind: float(used)} if kind in CLOCKS else {}  # the other clock does not count
+        return budget.fraction(Spent(steps=used, **clock), total)
 
     end = total if total is not None else amount
     assert fraction(0) == 0.0
@@ -136,7 +139,8 @@ def train(
 @pytest.fixture
 def clock(monkeypatch) -> Clock:
     clock = Clock(tick=0.03)
-    monkeypatch.setattr(loop, "time", SimpleNamespace(perf_counter=clock.perf_counter))
+    fake = SimpleNamespace(perf_counter=clock.perf_counter, process_time=clock.process_time)
+    monkeypatch.setattr(clocks, "time", fake)
     return clock
 
 
@@ -158,6 +162,7 @@ def learning_rates():
         (Budget("epochs", 5), 10),  # eight samples are two batches
         (Budget("flops", 105.0), 10),  # ten and a half steps of ten
         (Budget("seconds", 0.62), 21),  # a tick of the clock is 0.03
+        (Budget("core_seconds", 0.62), 42),  # the process has half of it
     ],
     ids=lambda value: str(value),
 )
@@ -198,6 +203,91 @@ def test_a_real_clock_stops_a_time_budget_too():
     start = time.perf_counter()
     run = train(make_network(), budget=Budget("seconds", 0.2))
     assert 0.2 <= run.spent.seconds <= time.perf_counter() - start
+
+
+def test_core_seconds_are_those_of_the_process_and_not_of_the_wall(clock):
+    run = train(make_network(), budget=Budget("core_seconds", 1.0))
+    assert 1.0 <= run.spent.core_seconds < 1.0 + SHARE * clock.tick
+    assert run.spent.seconds == pytest.approx(run.spent.core_seconds / SHARE)
+
+
+class Sleeper(nn.Conv1d):
+    """Each of its steps waits for 20 ms."""
+
+    def forward(self, x):
+        time.sleep(0.02)
+        return super().forward(x)
+
+
+def test_a_real_clock_charges_what_is_computed_and_not_what_is_waited_for():
+    before = time.process_time()
+    run = train(Sleeper(1, 1, 1), budget=Budget("steps", 20))
+    assert 0 < run.spent.core_seconds <= time.process_time() - before
+    assert run.spent.seconds > 0.4
+    assert run.spent.core_seconds < run.spent.seconds - 0.3  # of some 0.4 s of sleep
+
+
+def test_two_busy_threads_spend_two_core_seconds_a_second():
+    """Whatever else the machine does: what is compared is what the threads themselves were given."""
+    mine: list[float] = []
+
+    def burn() -> None:
+        start = time.thread_time()
+        while time.thread_time() - start < 0.2:
+            hashlib.sha256(bytes(1 << 20)).digest()  # lets other threads run meanwhile
+        mine.append(time.thread_time() - start)
+
+    threads = [threading.Thread(target=burn) for _ in range(2)]
+    watch = clocks.Clocks()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert watch.lap().core_seconds == pytest.approx(sum(mine), abs=0.05)
+
+
+def test_looking_at_held_out_samples_and_saving_cost_no_core_seconds(tmp_path):
+    class Burner:
+        def error(self, module):
+            end = time.process_time() + 0.05
+            while time.process_time() < end:
+                pass
+            return 1.0
+
+    start = time.process_time()
+    run = train(make_network(), budget=Budget("steps", 20), held_out=Burner(), checkpoint=tmp_path / "s.pt")
+    looks = len(run.held_out.errors)
+    assert looks >= 10
+    assert run.spent.core_seconds <= time.process_time() - start - 0.05 * looks
+
+
+def test_an_interrupted_trial_goes_on_with_the_core_seconds_it_had(clock, tmp_path):
+    asked = iter([False] * 9 + [True])
+    with pytest.raises(Interrupted):
+        train(
+            make_network(), budget=Budget("core_seconds", 0.6), checkpoint=tmp_path / "s.pt",
+            should_stop=lambda: next(asked),
+        )  # fmt: skip
+    with learning_rates() as rates:
+        run = train(make_network(), budget=Budget("core_seconds", 0.6), checkpoint=tmp_path / "s.pt")
+    assert len(rates) == run.spent.steps - 10  # ten of its steps were taken before
+    assert rates[0] < NUMBERS.lr
+    assert 0.6 <= run.spent.core_seconds < 0.6 + SHARE * clock.tick
+
+
+@pytest.mark.parametrize("kind", ["cuda", "mps"])
+def test_a_gpu_has_no_core_seconds(kind):
+    with pytest.raises(UsageError, match=f"CPU time, which says nothing of a device '{kind}'; use seconds=60"):
+        Budget("core_seconds", 60).refuse_device(kind)
+    Budget("core_seconds", 60).refuse_device("cpu")
+    Budget("seconds", 60).refuse_device(kind)
+
+
+@pytest.mark.parametrize(("policy", "threads"), [("passive", 2), ("PASSIVE", 2), ("active", 1), ("", 1)])
+def test_threads_that_would_spin_are_not_used_within_core_seconds(monkeypatch, policy, threads):
+    monkeypatch.setenv("OMP_WAIT_POLICY", policy)
+    assert clocks.threads_for(Budget("core_seconds", 1), 2) == threads
+    assert clocks.threads_for(Budget("seconds", 1), 2) == 2
 
 
 def test_a_flops_budget_is_spent_up_to_one_step(clock):

@@ -17,7 +17,7 @@ from pdebench_hss.contract.budget import Budget
 from pdebench_hss.contract.optimizer import Optimizer
 from pdebench_hss.contract.registry import Origin, Registered, Registry
 from pdebench_hss.runs import plan as planner
-from pdebench_hss.runs.config import make_config
+from pdebench_hss.runs.config import available_cores, make_config
 from pdebench_hss.runs.plan import Action, Plan, make_plan
 from pdebench_hss.training import counting
 from pdebench_hss.trials.status import STORED
@@ -362,11 +362,19 @@ def remember(store: Store, fit: float, total: float, steps: int, status="ok", **
         ("steps=10", 10 * 2.0 + 3.0),
         ("epochs=10", 20 * 2.0 + 3.0),  # eight samples in batches of four
         ("seconds=60", 60.0 + 3.0),
+        ("core_seconds=60", 60.0 / available_cores() + 3.0),  # one job has all cores
     ],
 )
 def test_an_estimate_is_steps_times_seconds_per_step_and_what_comes_besides(store, budget, expected):
     remember(store, fit=8.0, total=11.0, steps=4)
     assert plan(store, budget=budget).estimate() == (pytest.approx(expected), 0)
+
+
+def test_core_seconds_last_as_long_as_the_threads_of_a_job_need_for_them(store):
+    remember(store, fit=8.0, total=11.0, steps=4)
+    made = plan(store, budget="core_seconds=60", jobs=2, seeds="1,2")
+    threads = max(1, available_cores() // 2)
+    assert made.estimate() == (pytest.approx(2 * (60.0 / threads + 3.0) / 2), 0)
 
 
 def test_an_estimate_takes_the_median_of_earlier_trials_and_divides_by_jobs(store):

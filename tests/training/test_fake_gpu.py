@@ -23,7 +23,7 @@ from pdebench_hss.contract.registry import load_registry
 from pdebench_hss.data import blind, cache
 from pdebench_hss.data.blind import BlindData
 from pdebench_hss.data.cache import Split
-from pdebench_hss.training import loop, warmup
+from pdebench_hss.training import clocks, warmup
 from pdebench_hss.training.evaluation import Predictor
 from pdebench_hss.training.loop import Diverged, fit
 from pdebench_hss.training.normalization import Affine, Normalizer
@@ -241,7 +241,7 @@ def test_training_there_gives_what_training_here_gives(cuda, kind):
 def work(monkeypatch):
     """``work(module, seconds)``: from now on time passes only in the module's forward pass, so much each time."""
     clock = SimpleNamespace(now=0.0)
-    monkeypatch.setattr(loop, "time", SimpleNamespace(perf_counter=lambda: clock.now))
+    monkeypatch.setattr(clocks, "time", SimpleNamespace(perf_counter=lambda: clock.now, process_time=lambda: 0.0))
 
     def takes(module: nn.Module, seconds: float) -> nn.Module:
         def pass_time(*_) -> None:

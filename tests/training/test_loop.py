@@ -16,7 +16,7 @@ from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from pdebench_hss.base.errors import Interrupted
 from pdebench_hss.contract.budget import Budget
-from pdebench_hss.training import loop
+from pdebench_hss.training import clocks
 from pdebench_hss.training.loop import CURVE_POINTS, Curve, Diverged, TrainingState, fit
 from pdebench_hss.training.objective import mean_squared_error
 from pdebench_hss.training.steps import BatchOrder
@@ -26,7 +26,7 @@ from pdebench_hss.training.windows import TrainSet
 @pytest.fixture
 def clock(monkeypatch) -> Clock:
     clock = Clock(tick=0.03)
-    monkeypatch.setattr(loop, "time", SimpleNamespace(perf_counter=clock.perf_counter))
+    monkeypatch.setattr(clocks, "time", SimpleNamespace(perf_counter=clock.perf_counter, process_time=lambda: 0.0))
     return clock
 
 

@@ -93,6 +93,14 @@ def test_rank_0s_clock_ends_a_budget_of_seconds_for_all(toys, tmp_path):
     assert 1.0 <= record.spent["seconds"] < 1.5
 
 
+def test_core_seconds_are_the_sum_of_those_of_all_peers(toys, tmp_path):
+    record = run(toys, tmp_path / "board", models="toy_plain", budget="core_seconds=0.5", ddp=2)["toy_plain"]
+    assert record.status == "ok"
+    assert 0.5 <= record.spent["core_seconds"] < 1.0
+    alone = run(toys, tmp_path / "alone", models="toy_plain", budget="core_seconds=0.5")["toy_plain"]
+    assert record.spent["steps"] < 0.8 * alone.spent["steps"]  # two pay for each step, and for meeting
+
+
 def test_inline_has_one_process_only(toys, tmp_path):
     config = RunConfig(**UNEVEN, models="mean", plugins=[toys], out=str(tmp_path / "b"), executor="inline", ddp=2)
     with pytest.raises(UsageError, match="--ddp 2 needs as many processes: use --executor process or ray"):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import subprocess
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -12,12 +14,12 @@ import pytest
 import pdebench_hss
 from pdebench_hss.base.errors import UsageError
 from pdebench_hss.boards.frames import display_row
-from pdebench_hss.contract.budget import Budget
+from pdebench_hss.contract.budget import CLOCKS, Budget
 from pdebench_hss.contract.registry import load_registry
 from pdebench_hss.contract.traits import kind_of, misnamed, outline, training_of
 from pdebench_hss.runs.config import RunConfig
 from pdebench_hss.runs.plan import make_plan
-from pdebench_hss.training import allowance
+from pdebench_hss.training import allowance, clocks
 from pdebench_hss.trials.store import Store
 
 TOYS = Path(__file__).parents[1] / "toys"
@@ -87,16 +89,42 @@ def test_the_clock_watches_a_budget_of_seconds(tmp_path):
     assert "of 0.001 seconds" in results.loc["own_ignoresthebudget", "reason"]
 
 
-@pytest.mark.parametrize(("seconds", "overspent"), [(0.99, ""), (1.05, ""), (1.06, "1.06 of 1 seconds")])
-def test_five_percent_more_are_allowed(monkeypatch, seconds, overspent):
+def test_core_seconds_of_a_model_that_trains_itself_are_charged(tmp_path):
+    results = run("own_ignoresthebudget,own_trainsitself", tmp_path, budget="core_seconds=0.001").set_index("model")
+    assert results.loc["own_ignoresthebudget", "status"] == "over_budget"
+    assert "of 0.001 core-seconds" in results.loc["own_ignoresthebudget", "reason"]
+    assert results.loc["own_ignoresthebudget", "core_seconds"] > 0.001
+
+
+@pytest.mark.parametrize("ends", [True, False], ids=["has ended", "still runs"])
+def test_what_a_fit_starts_is_charged_in_core_seconds(ends):
+    """A process of its own does not hide its work, whether it is waited for or left running."""
+    burn = "import time; end = time.process_time() + 0.3\nwhile time.process_time() < end: pass\n"
+    command = [sys.executable, "-c", burn + "print(flush=True)\n" + ("" if ends else "time.sleep(60)")]
+    budget = allowance.Allowance(Budget("core_seconds", 0.2), n_train=12, batch=4, flops_step=0.0)
+    with budget.watching(None):
+        child = subprocess.Popen(command, stdout=subprocess.PIPE)
+        assert child.stdout.readline()
+        if ends:
+            child.wait()
+    child.kill()
+    child.communicate()
+    assert budget.spent.core_seconds >= 0.29
+    assert budget.overspent.endswith("of 0.2 core-seconds")
+
+
+@pytest.mark.parametrize("kind", CLOCKS)
+@pytest.mark.parametrize(("seconds", "overspent"), [(0.99, ""), (1.049, ""), (1.06, "1.06 of 1 {}")])
+def test_five_percent_more_are_allowed(monkeypatch, kind, seconds, overspent):
     clock = SimpleNamespace(now=0.0)
-    monkeypatch.setattr(allowance, "time", SimpleNamespace(perf_counter=lambda: clock.now))
-    budget = allowance.Allowance(Budget("seconds", 1.0), n_train=12, batch=4, flops_step=0.0)
+    fake = SimpleNamespace(perf_counter=lambda: clock.now, process_time=lambda: clock.now)
+    monkeypatch.setattr(clocks, "time", fake)
+    budget = allowance.Allowance(Budget(kind, 1.0), n_train=12, batch=4, flops_step=0.0)
     with budget.watching(None):
         clock.now = seconds
         assert budget.is_spent == (seconds >= 1)
     clock.now = 100.0  # what comes after the fit does not count
-    assert budget.overspent == overspent
+    assert budget.overspent == overspent.format(kind.replace("_", "-"))
 
 
 def test_a_fit_that_keeps_to_its_budget_has_a_curve_and_is_counted(tmp_path):

@@ -12,12 +12,15 @@ from pathlib import Path
 
 from ...base import devices
 from ...base.scratch import Scratch
+from ...contract.registry import Registry
 from ...contract.resources import Resources
+from ...training.clocks import waiting
 from ...training.progress import Progress
 from ...trials.trial import Trial
 from ...workers.events import Done, Emitted, Ended, Event, Failed, Started
 from ...workers.pool import WorkerPool
 from ...workers.worker import Job
+from ..config import RunConfig
 from . import Executor, TrialEvent, TrialFinished, TrialProgress, TrialStarted, Work
 from .endings import Gang, ending_of
 from .halves import job
@@ -29,16 +32,20 @@ class ProcessExecutor(Executor):
     _pool: WorkerPool | None = None
     _meeting: Scratch | None = None
 
+    def __init__(self, registry: Registry, config: RunConfig) -> None:
+        super().__init__(registry, config)
+        self._gangs: dict[str, Gang] = {}  # by key, of trials that have begun and not ended
+        self._peers: dict[str, tuple[Trial, int]] = {}  # by job, of those that have not ended
+
     def prepare(self, needs: Sequence[Resources]) -> None:
         devices.check_peers(self.config.resolved_device, self.config.ddp)
 
     def run(self, work: Sequence[Work]) -> Iterator[TrialEvent]:
         size, device = self.config.ddp, self.config.resolved_device
-        places = devices.environments(device)
-        self._gangs = {item.trial.key: Gang(size) for item in work}
+        own = waiting({item.trial.budget for item in work})
+        places = [{**own, **place} for place in devices.environments(device)]
         self._meeting = Scratch("peers")
-        jobs = [self._job(item, peer) for item in work for peer in range(size)]
-        self._peers = {_job_id(item.trial, peer): (item.trial, peer) for item in work for peer in range(size)}
+        jobs = (self._job(item, peer) for item in work for peer in range(size))  # each when there is a process for it
         # Peers need a GPU each; trials of one process may share one, if --jobs says so.
         together = min(self.jobs, len(places)) if size > 1 and device.kind == "cuda" else self.jobs
         processes = size * max(1, min(together // size, len(work)))
@@ -63,6 +70,8 @@ class ProcessExecutor(Executor):
     def _job(self, item: Work, peer: int) -> Job:
         assert self._meeting is not None
         key, size = item.trial.key, self.config.ddp
+        self._gangs.setdefault(key, Gang(size))
+        self._peers[_job_id(item.trial, peer)] = item.trial, peer
         place = Path(self._meeting.name, key).as_uri() if size > 1 else ""
         context = replace(item.context, peer=peer, peers=size, rendezvous=place)
         return job(_job_id(item.trial, peer), item.trial, context, item.log if peer == 0 else "")
@@ -86,13 +95,14 @@ class ProcessExecutor(Executor):
             # Somebody else asked it to stop, as systems that shut down ask every process: it saved its state, and that
             # is no result. The request is taken as one to the whole run.
             raise KeyboardInterrupt
-        trial, peer = self._peers[event.job.id]
+        trial, peer = self._peers.pop(event.job.id)
         gang = self._gangs[trial.key]
         gang.end(peer, ending_of(trial, event, self.timeout))
         if gang.failed:
             for stranded in gang.missing:
                 self._pool.kill(_job_id(trial, stranded))
         if gang.record is not None:
+            del self._gangs[trial.key]
             yield TrialFinished(trial, gang.record)
 
 

@@ -20,6 +20,7 @@ from ...base.files import replacing
 from ...base.scratch import Scratch
 from ...data import cache as data
 from ...data import hdf5
+from ...training.clocks import waiting
 from ...training.progress import Progress
 from ...workers.events import Done, Emitted, Ended, Started
 from ...workers.pool import WorkerPool
@@ -101,7 +102,7 @@ def run_parcel(parcel: Parcel, mailbox: Any) -> Answer:
 
 def _run(todo: Job, parcel: Parcel, mailbox: Any) -> Ended:
     """Run the job to its end, which is returned; the rest is posted."""
-    pool = _warm_pool(parcel.context.threads)
+    pool = _warm_pool(parcel.context.threads, waiting([parcel.trial.budget]))
     trial, is_first = parcel.trial, parcel.context.peer == 0
     try:
         for event in pool.run([todo], parcel.timeout):
@@ -120,15 +121,15 @@ def _run(todo: Job, parcel: Parcel, mailbox: Any) -> Ended:
     raise RuntimeError(f"the process of trial {trial.key} was lost")
 
 
-_pools: dict[tuple[int, str], WorkerPool] = {}
+_pools: dict[tuple[int, str, bool], WorkerPool] = {}
 
 
-def _warm_pool(threads: int) -> WorkerPool:
-    """The pool of this Ray worker; a new one if it is given other threads or GPUs than before."""
-    place = (threads, os.environ.get("CUDA_VISIBLE_DEVICES", ""))
+def _warm_pool(threads: int, own: dict[str, str]) -> WorkerPool:
+    """The pool of this Ray worker; a new one if it is given other threads or GPUs than before, or waits otherwise."""
+    place = (threads, os.environ.get("CUDA_VISIBLE_DEVICES", ""), bool(own))
     if place not in _pools:
         _close_pools()
-        _pools[place] = WorkerPool(1, threads, PRELOAD)
+        _pools[place] = WorkerPool(1, threads, PRELOAD, [own])
     return _pools[place]
 
 

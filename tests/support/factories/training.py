@@ -70,8 +70,11 @@ def same_state(one: nn.Module, other: nn.Module) -> bool:
     return a.keys() == b.keys() and all(torch.equal(a[key], b[key]) for key in a)
 
 
+SHARE = 0.5
+
+
 class Clock:
-    """Time that passes by one tick whenever somebody looks."""
+    """Time that passes by one tick whenever somebody looks. Of it, the process has its core for `SHARE`."""
 
     def __init__(self, tick: float) -> None:
         self.now, self.tick = 0.0, tick
@@ -79,3 +82,6 @@ class Clock:
     def perf_counter(self) -> float:
         self.now += self.tick
         return self.now
+
+    def process_time(self) -> float:
+        return SHARE * self.now
