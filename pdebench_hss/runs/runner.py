@@ -228,6 +228,7 @@ class Run:
             plugin_files=plugins,
             task_files=tuple(file for file in plugins if str(Path(file).resolve()) == cell.dataset.task.origin.file),
             cuda_graphs=self.config.cuda_graphs,
+            max_memory=self.config.memory_limit,
         )
 
     def _needs(self, cell: Cell) -> Resources:
