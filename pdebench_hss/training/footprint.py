@@ -1,7 +1,7 @@
-"""What a training step takes, as a straight line in the size of the batch: a part per step and a part per sample.
+"""What a training step takes, in the size n of the batch: a part per step and a part per sample, f + n e.
 
     kept     bytes that the forward pass leaves for the backward pass
-    peak     bytes that forward and backward hold at most at one time
+    peak     bytes that forward and backward hold at most at one time: the largest of such lines, one per moment
     flops    what is executed, in the form in which it is executed
 
 All three follow from the sizes of arrays alone. Two small passes on a copy of the model are enough to know them, and
@@ -10,6 +10,8 @@ they are the same numbers on every machine of a kind. Weights, buffers and the b
 
 from __future__ import annotations
 
+import gc
+import math
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -37,36 +39,65 @@ class Line(NamedTuple):
 
 
 @dataclass(frozen=True)
+class Peak:
+    """The largest of several lines."""
+
+    lines: tuple[Line, ...]
+
+    def at(self, n: float) -> float:
+        return max(line.at(n) for line in self.lines)
+
+    def most(self, room: float) -> float:
+        """The largest n that stays within ``room``; below 1 if none does."""
+        if any(line.fixed > room for line in self.lines):
+            return 0.0
+        return min(((room - line.fixed) / line.each for line in self.lines if line.each > 0), default=math.inf)
+
+
+@dataclass(frozen=True)
 class Footprint:
     kept: Line
-    peak: Line
+    peak: Peak
     flops: Line
 
 
 def line_through(values: Callable[[int], float]) -> Line:
-    few, more = values(FEW), values(MORE)
+    return _line(values(FEW), values(MORE))
+
+
+def _line(few: float, more: float) -> Line:
     each = (more - few) / (MORE - FEW)
     return Line(few - FEW * each, each)
 
 
-def measure(objective: Objective, x: Tensor, y: Tensor, device: torch.device, precision: str) -> Footprint:
+def measure(objective: Objective, x: Tensor, y: Tensor, precision: str = DEFAULT_PRECISION) -> Footprint:
     """Of an objective whose module was called before: what it makes once and keeps is not counted."""
-    passes = {n: _pass(objective, x[:n], y[:n], device, precision) for n in (FEW, MORE)}
-    kept, peak, counted = (line_through(lambda n, i=i: passes[n][i]) for i in range(3))  # type: ignore[misc]
-    return Footprint(kept, peak, counted)
+    few, more = (_pass(objective, x[:n], y[:n], precision) for n in (FEW, MORE))
+    return Footprint(_line(few.kept, more.kept), _peak(few.moments, more.moments), _line(few.flops, more.flops))
+
+
+class Pass(NamedTuple):
+    kept: int
+    moments: list[int]  # bytes held whenever an array was made
+    flops: float
+
+
+def _peak(few: list[int], more: list[int]) -> Peak:
+    if len(few) != len(more):  # a pass depends on the number of samples: a bound that holds whatever it does
+        return Peak((Line(max(more), 0.0), Line(0.0, max(more) / MORE)))
+    return Peak(tuple(dict.fromkeys(_line(a, b) for a, b in zip(few, more, strict=True))))
 
 
 def kept_bytes(objective: Objective, x: Tensor, y: Tensor, precision: str = DEFAULT_PRECISION) -> int:
     """What the forward pass of a batch leaves, from which a part per step is not told apart."""
     with Allocated(objective.module, x, y) as seen:
         loss = _loss(objective, x, y, precision)
-    del loss
-    return seen.now_at_exit
+        kept = seen.now
+        del loss
+    return kept
 
 
-def _pass(
-    objective: Objective, x: Tensor, y: Tensor, device: torch.device, precision: str
-) -> tuple[float, float, float]:
+def _pass(objective: Objective, x: Tensor, y: Tensor, precision: str) -> Pass:
     kept = 0
 
     def step() -> None:
@@ -78,7 +109,7 @@ def _pass(
     with Allocated(objective.module, x, y) as seen:
         counted = flops.count(step)
     objective.module.zero_grad(set_to_none=True)
-    return kept, seen.peak, counted
+    return Pass(kept, seen.moments, counted)
 
 
 def _loss(objective: Objective, x: Tensor, y: Tensor, precision: str) -> Tensor:
@@ -87,11 +118,14 @@ def _loss(objective: Objective, x: Tensor, y: Tensor, precision: str) -> Tensor:
 
 
 class Allocated(TorchDispatchMode):
-    """Counts the bytes of arrays that operations make, until they are freed."""
+    """Counts the bytes of arrays that operations make, until they are freed.
+
+    Python's garbage collector is off meanwhile: when it runs depends on what else the process does.
+    """
 
     def __init__(self, module: torch.nn.Module, *given: Tensor) -> None:
         super().__init__()
-        self.now = self.peak = self.now_at_exit = 0
+        self.now, self.moments = 0, [0]
         there = (*module.parameters(), *module.buffers(), *given)
         self._known = {t.untyped_storage()._cdata for t in there}
 
@@ -102,9 +136,15 @@ class Allocated(TorchDispatchMode):
                 self._see(leaf.untyped_storage())
         return result
 
+    def __enter__(self) -> Allocated:
+        self._collects = gc.isenabled()
+        gc.disable()
+        return super().__enter__()
+
     def __exit__(self, *ending: Any) -> None:
-        self.now_at_exit = self.now
         super().__exit__(*ending)
+        if self._collects:
+            gc.enable()
 
     def _see(self, storage: torch.UntypedStorage) -> None:
         place, size = storage._cdata, storage.nbytes()
@@ -112,7 +152,7 @@ class Allocated(TorchDispatchMode):
             return
         self._known.add(place)
         self.now += size
-        self.peak = max(self.peak, self.now)
+        self.moments.append(self.now)
         weakref.finalize(storage, self._freed, place, size)
 
     def _freed(self, place: int, size: int) -> None:

@@ -95,7 +95,7 @@ def choose(
         each = _kept_by_a_sample(twin, x, y, batch, precision)
         if room is None and batch * each <= LARGE:
             return whole(FITS, each)
-        takes = footprint.measure(twin, x, y, device, precision)
+        takes = footprint.measure(twin, x, y, precision)
         size, why = size_of(takes, batch, sum(p.nbytes for p in twin.module.parameters()), device, room)
         if size is None:
             return whole(why, each)
@@ -134,7 +134,7 @@ def size_of(
     size, why = for_cache(takes, batch, weights) if device.type == "cpu" else (None, f"a {device.type} has no cache")
     if room is None or takes.peak.at(min(size or batch, batch)) <= room:
         return size, why
-    largest = _power_of_two((room - takes.peak.fixed) / takes.peak.each) if takes.peak.each else 0
+    largest = _power_of_two(takes.peak.most(room))
     if largest == 0:
         raise MemoryError(f"{_too_much(takes, 1, room)}, even in pieces of one sample")
     return largest, f"for --max-memory: {_too_much(takes, batch, room)}"

@@ -25,8 +25,7 @@ def why_not_split(objective: Objective, x: Tensor, y: Tensor, device: torch.devi
     module.train()
     with kept_random_state(device):
         before = random_state(device)
-        with torch.no_grad():
-            module(x.clone())  # a model may change its input
+        module(x.clone())  # as in training, with gradients; a model may change its input
         after = random_state(device)
         changed = [name for name, buffer in module.named_buffers() if not torch.equal(buffer, buffers[name])]
         for name, buffer in module.named_buffers():
