@@ -11,13 +11,16 @@ constants of `pdebench_hss.training.pieces` were chosen by this table, once.
 from __future__ import annotations
 
 import argparse
+import os
 import statistics
+import sys
 import time
 
 import numpy as np
 import torch
 from tabulate import tabulate
 
+from pdebench_hss.base import machine
 from pdebench_hss.base.errors import UsageError
 from pdebench_hss.contract.registry import Registry, load_registry
 from pdebench_hss.training import pieces
@@ -107,4 +110,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    if any(name not in os.environ for name in machine.LARGE_PAGES):
+        machine.use_large_pages()  # as processes of trials have it; glibc reads it when a process starts
+        os.execv(sys.executable, [sys.executable, *sys.argv])
     main()

@@ -27,7 +27,9 @@ from . import flops
 from .objective import Objective
 from .trial_device import autocast
 
-FEW, MORE = 2, 4  # samples of the two passes; one sample may take another way through a library than several
+Sizes = tuple[int, int]
+USUAL: Sizes = (2, 4)  # samples of the two passes; one sample may take another way through a library than several
+FEWEST: Sizes = (1, 2)  # where memory is short
 
 
 class Line(NamedTuple):
@@ -61,19 +63,22 @@ class Footprint:
     flops: Line
 
 
-def line_through(values: Callable[[int], float]) -> Line:
-    return _line(values(FEW), values(MORE))
+def line_through(values: Callable[[int], float], sizes: Sizes = USUAL) -> Line:
+    return _line(values(sizes[0]), values(sizes[1]), sizes)
 
 
-def _line(few: float, more: float) -> Line:
-    each = (more - few) / (MORE - FEW)
-    return Line(few - FEW * each, each)
+def _line(few: float, more: float, sizes: Sizes) -> Line:
+    each = (more - few) / (sizes[1] - sizes[0])
+    return Line(few - sizes[0] * each, each)
 
 
-def measure(objective: Objective, x: Tensor, y: Tensor, precision: str = DEFAULT_PRECISION) -> Footprint:
+def measure(
+    objective: Objective, x: Tensor, y: Tensor, precision: str = DEFAULT_PRECISION, sizes: Sizes = USUAL
+) -> Footprint:
     """Of an objective whose module was called before: what it makes once and keeps is not counted."""
-    few, more = (_pass(objective, x[:n], y[:n], precision) for n in (FEW, MORE))
-    return Footprint(_line(few.kept, more.kept), _peak(few.moments, more.moments), _line(few.flops, more.flops))
+    few, more = (_pass(objective, x[:n], y[:n], precision) for n in sizes)
+    kept, flops_ = _line(few.kept, more.kept, sizes), _line(few.flops, more.flops, sizes)
+    return Footprint(kept, _peak(few.moments, more.moments, sizes), flops_)
 
 
 class Pass(NamedTuple):
@@ -82,10 +87,10 @@ class Pass(NamedTuple):
     flops: float
 
 
-def _peak(few: list[int], more: list[int]) -> Peak:
+def _peak(few: list[int], more: list[int], sizes: Sizes) -> Peak:
     if len(few) != len(more):  # a pass depends on the number of samples: a bound that holds whatever it does
-        return Peak((Line(max(more), 0.0), Line(0.0, max(more) / MORE)))
-    return Peak(tuple(dict.fromkeys(_line(a, b) for a, b in zip(few, more, strict=True))))
+        return Peak((Line(max(more), 0.0), Line(0.0, max(more) / sizes[1])))
+    return Peak(tuple(dict.fromkeys(_line(a, b, sizes) for a, b in zip(few, more, strict=True))))
 
 
 def kept_bytes(objective: Objective, x: Tensor, y: Tensor, precision: str = DEFAULT_PRECISION) -> int:

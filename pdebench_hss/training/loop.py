@@ -26,7 +26,7 @@ from ..base.errors import Interrupted
 from ..contract.budget import Budget, Spent
 from ..contract.optimizer import Optimizer
 from . import checkpoints, flops, warmup
-from .footprint import line_through
+from .footprint import FEWEST, line_through
 from .graphs import make_step
 from .heldout import HeldOut, HeldOutCurve
 from .objective import Objective
@@ -103,7 +103,7 @@ def count_step_flops(
         return _count_flops(module, train, n, precision, detach)
 
     if piece is not None:
-        return peers.same(line_through(counted).at(batch))
+        return peers.same(line_through(counted, FEWEST).at(batch))
     try:
         total = counted(batch)
     except torch.cuda.OutOfMemoryError:

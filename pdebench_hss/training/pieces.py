@@ -29,11 +29,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ..base import machine
 from ..base.devices import DEFAULT_PRECISION
 from ..base.files import human_bytes
 from ..contract.traits import has_own_loss, may_be_split
 from . import footprint
-from .footprint import FEW, MORE, Footprint
+from .footprint import FEWEST, USUAL, Footprint, Sizes
 from .graphs import Step
 from .objective import Objective
 from .splitting import why_not_split
@@ -45,7 +46,7 @@ CACHE = 48 * 2**20
 LARGE = 2 * CACHE
 REPEATED = 1 / 16
 LIBRARIES = 96 * 2**20  # what code and workspaces of torch take when they are used for the first time
-SMALLEST = 2  # samples of a piece for the cache: several libraries are slow with one
+SMALLEST = 2  # samples of a piece: several libraries are slow with one
 
 
 @dataclass(frozen=True)
@@ -90,16 +91,18 @@ def choose(
         twin = objective.of(copy.deepcopy(objective.module).train())
     except (TypeError, RuntimeError) as error:  # what holds a handle or a graph can't be copied
         return whole(f"the model can't be copied, to see what a sample takes ({type(error).__name__})")
-    x, y = (_first(t, device) for t in (objective.train.inputs, objective.train.outputs))
+    sizes = USUAL if room is None else FEWEST
+    x, y = (_first(t, sizes[1], device) for t in (objective.train.inputs, objective.train.outputs))
     with kept_random_state(device):
-        each = _kept_by_a_sample(twin, x, y, batch, precision)
+        each = _kept_by_a_sample(twin, x, y, batch, precision, sizes)
         if room is None and batch * each <= LARGE:
             return whole(FITS, each)
-        takes = footprint.measure(twin, x, y, precision)
+        takes = footprint.measure(twin, x, y, precision, sizes)
         size, why = size_of(takes, batch, sum(p.nbytes for p in twin.module.parameters()), device, room)
         if size is None:
             return whole(why, each)
         reason = declared or why_not_split(twin, x, y, device)
+    machine.give_back_memory()  # what is kept of freed arrays of other sizes would count against a limit
     if reason is None:
         return Pieces(size, why, each)
     if room is not None and takes.peak.at(batch) > room:
@@ -135,8 +138,8 @@ def size_of(
     if room is None or takes.peak.at(min(size or batch, batch)) <= room:
         return size, why
     largest = _power_of_two(takes.peak.most(room))
-    if largest == 0:
-        raise MemoryError(f"{_too_much(takes, 1, room)}, even in pieces of one sample")
+    if largest < SMALLEST:  # as many as it takes to see what a sample takes
+        raise MemoryError(f"{_too_much(takes, SMALLEST, room)}; raise --max-memory")
     return largest, f"for --max-memory: {_too_much(takes, batch, room)}"
 
 
@@ -183,18 +186,18 @@ def _declared(model: type) -> str | None:
     return None
 
 
-def _first(samples: Tensor, device: torch.device) -> Tensor:
+def _first(samples: Tensor, count: int, device: torch.device) -> Tensor:
     """As many as a footprint needs, some of them twice where there are not so many."""
-    return samples[torch.arange(MORE, device=samples.device) % len(samples)].to(device)
+    return samples[torch.arange(count, device=samples.device) % len(samples)].to(device)
 
 
-def _kept_by_a_sample(objective: Objective, x: Tensor, y: Tensor, batch: int, precision: str) -> int:
+def _kept_by_a_sample(objective: Objective, x: Tensor, y: Tensor, batch: int, precision: str, sizes: Sizes) -> int:
     """Bytes for the backward pass, or somewhat more than that where the batch is small anyway."""
     # What a model makes once and keeps for all calls it makes in this one.
-    few = footprint.kept_bytes(objective, x[:FEW], y[:FEW], precision)
-    if batch * few / FEW <= LARGE:
-        return few // FEW
-    return round(footprint.line_through(lambda n: footprint.kept_bytes(objective, x[:n], y[:n], precision)).each)
+    few = footprint.kept_bytes(objective, x[: sizes[0]], y[: sizes[0]], precision)
+    if batch * few / sizes[0] <= LARGE:
+        return few // sizes[0]
+    return round(footprint.line_through(lambda n: footprint.kept_bytes(objective, x[:n], y[:n], precision), sizes).each)
 
 
 def _power_of_two(limit: float) -> int:
@@ -203,5 +206,5 @@ def _power_of_two(limit: float) -> int:
 
 
 def _too_much(takes: Footprint, samples: int, room: int) -> str:
-    what = "one sample" if samples == 1 else f"a batch of {samples}"
-    return f"{what} takes {human_bytes(takes.peak.at(samples))} and there is room for {human_bytes(max(0, room))}"
+    needed, left = human_bytes(takes.peak.at(samples)), human_bytes(max(0, room))
+    return f"a batch of {samples} takes {needed} and there is room for {left}"

@@ -198,7 +198,7 @@ def test_the_size_of_a_piece_for_the_cache(footprint, batch, weights, samples):
 
 @pytest.mark.parametrize(
     ("room", "samples"),
-    [(64 * MB, None), (63 * MB, 16), (4 * MB, 2), (3 * MB, 1)],
+    [(64 * MB, None), (63 * MB, 16), (15 * MB, 4), (4 * MB, 2)],
 )
 def test_the_size_of_a_piece_for_a_limit_of_memory(room, samples):
     """A batch of 32 that keeps 16 MB and takes 64 at most: no more than a limit asks for is split."""
@@ -208,9 +208,9 @@ def test_the_size_of_a_piece_for_a_limit_of_memory(room, samples):
     assert pieces.size_of(takes(0.5 * MB, peak=2 * MB), 32, 0, torch.device("cuda"), room)[0] == samples
 
 
-def test_no_piece_fits_says_what_one_sample_takes():
-    with pytest.raises(MemoryError, match=r"one sample takes 2.1 MB and there is room for 1.0 MB, even in pieces of"):
-        pieces.size_of(takes(MB, peak=2 * MB), 32, 0, CPU, 1_000_000)
+def test_no_piece_fits_says_what_the_smallest_takes():
+    with pytest.raises(MemoryError, match=r"a batch of 2 takes 4.2 MB and there is room for 4.0 MB; raise"):
+        pieces.size_of(takes(MB, peak=2 * MB), 32, 0, CPU, 4_000_000)
 
 
 def test_both_limits_hold_at_once():
