@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import math
+import multiprocessing
+import os
 
 import numpy as np
 import pytest
@@ -22,6 +24,7 @@ from pdebench_hss.training import footprint, loop, pieces
 from pdebench_hss.training.footprint import Footprint, Line, Peak
 from pdebench_hss.training.normalization import Affine, Normalizer
 from pdebench_hss.training.objective import Objective
+from pdebench_hss.training.peers import ProcessGroup
 from pdebench_hss.training.splitting import why_not_split
 from pdebench_hss.training.warmup import batch_sizes
 from pdebench_hss.training.windows import TrainSet, prepare
@@ -163,6 +166,28 @@ def test_a_line_search_sees_the_whole_set_in_pieces():
     )
     assert run.spent.steps == expected.spent.steps
     assert np.allclose(run.curve.losses[:5], expected.curve.losses[:5], rtol=1e-3)
+
+
+def train_as_peer(number, folder) -> None:
+    group, module = ProcessGroup(number, 2, f"file://{folder / 'meeting'}", CPU), make_network("plain")
+    with group.together():
+        train_once(module, peers=group, piece=1)
+    torch.save(module.state_dict(), folder / f"peer_{number}.pt")
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="peers of a test are forks of it")
+def test_two_processes_add_up_the_pieces_of_their_shares_and_share_gradients_once(tmp_path):
+    """Shares of two samples in pieces of one; a last batch of three, so one share is a single piece."""
+    peers = [multiprocessing.get_context("fork").Process(target=train_as_peer, args=(n, tmp_path)) for n in range(2)]
+    for peer in peers:
+        peer.start()
+    for peer in peers:
+        peer.join(120)
+    first, second = (torch.load(tmp_path / f"peer_{number}.pt", weights_only=True) for number in range(2))
+    alone = train_in_turns("plain").state_dict()
+    for name, weight in alone.items():
+        assert torch.equal(first[name], second[name])
+        torch.testing.assert_close(first[name], weight, rtol=1e-4, atol=1e-6)
 
 
 def test_sizes_to_warm_up_are_those_of_the_pieces():
