@@ -22,6 +22,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
+from ..base import machine
 from ..base.devices import DEFAULT_PRECISION
 from . import flops
 from .objective import Objective
@@ -150,6 +151,7 @@ class Allocated(TorchDispatchMode):
         super().__exit__(*ending)
         if self._collects:
             gc.enable()
+        machine.give_back_memory()  # what is kept of freed arrays fits no array of another pass
 
     def _see(self, storage: torch.UntypedStorage) -> None:
         place, size = storage._cdata, storage.nbytes()

@@ -21,6 +21,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from ..base import machine
 from ..base.devices import DEFAULT_PRECISION
 from ..base.errors import Interrupted
 from ..contract.budget import Budget, Spent
@@ -100,7 +101,10 @@ def count_step_flops(
     batch = min(batch, len(train))
 
     def counted(n: int) -> float:
-        return _count_flops(module, train, n, precision, detach)
+        total = _count_flops(module, train, n, precision, detach)
+        if piece is not None:
+            machine.give_back_memory()  # a limit may hold, and what is kept fits no array of another size
+        return total
 
     if piece is not None:
         return peers.same(line_through(counted, FEWEST).at(batch))

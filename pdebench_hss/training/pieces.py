@@ -29,7 +29,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..base import machine
 from ..base.devices import DEFAULT_PRECISION
 from ..base.files import human_bytes
 from ..contract.traits import has_own_loss, may_be_split
@@ -102,7 +101,6 @@ def choose(
         if size is None:
             return whole(why, each)
         reason = declared or why_not_split(twin, x, y, device)
-    machine.give_back_memory()  # what is kept of freed arrays of other sizes would count against a limit
     if reason is None:
         return Pieces(size, why, each)
     if room is not None and takes.peak.at(batch) > room:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import math
 import multiprocessing
-import os
 
 import numpy as np
 import pytest
@@ -175,10 +174,9 @@ def train_as_peer(number, folder) -> None:
     torch.save(module.state_dict(), folder / f"peer_{number}.pt")
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="peers of a test are forks of it")
 def test_two_processes_add_up_the_pieces_of_their_shares_and_share_gradients_once(tmp_path):
     """Shares of two samples in pieces of one; a last batch of three, so one share is a single piece."""
-    peers = [multiprocessing.get_context("fork").Process(target=train_as_peer, args=(n, tmp_path)) for n in range(2)]
+    peers = [multiprocessing.get_context("spawn").Process(target=train_as_peer, args=(n, tmp_path)) for n in range(2)]
     for peer in peers:
         peer.start()
     for peer in peers:
