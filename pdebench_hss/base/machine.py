@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import os
 import platform
 import subprocess
@@ -127,6 +129,12 @@ def peak_memory() -> int:
 
     usage = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return usage if platform.system() == "Darwin" else usage * 1024
+
+
+def give_back_memory() -> None:
+    """Memory that was freed goes back to the system, where the allocator can be asked (glibc)."""
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 def free_memory() -> int:

@@ -162,6 +162,8 @@ def _machine(ran: list[Record]) -> list[str]:
         ("Versions", lambda p: ", ".join(f"{name} {number}" for name, number in sorted(p.get("versions", {}).items()))),
         ("Source", _source),
     ]
+    if any(_in_pieces(p) for p in provenances):  # said only where some are
+        facts.append(("Batches", lambda p: _in_pieces(p) or "whole"))
     return [f"{name}: {_listed(provenances, spell)}" for name, spell in facts] if provenances else []
 
 
@@ -170,6 +172,13 @@ def _hardware(provenance: dict[str, Any]) -> str:
     h = {**known, **provenance.get("hardware", {})}
     gpus = f", {', '.join(h['gpus'])}" if h["gpus"] else ""
     return f"{h['cpu']}, {h['cores']} cores, {h['memory_gb']} GB, {h['system']}{gpus} (`{h['id']}`)"
+
+
+def _in_pieces(provenance: dict[str, Any]) -> str:
+    """How a trial's batches were computed; nothing if they were whole, or nobody trained."""
+    pieces = provenance.get("pieces", {})
+    samples, batch = pieces.get("samples"), pieces.get("batch")
+    return f"in pieces of {samples} of {batch} samples" if samples != batch else ""
 
 
 def _source(provenance: dict[str, Any]) -> str:

@@ -34,6 +34,9 @@ PrecisionOption = Annotated[
 CudaGraphsOption = Annotated[
     bool | None, typer.Option("--cuda-graphs", help="Replay steps as CUDA graphs where a network allows it.")
 ]
+MaxMemoryOption = Annotated[
+    str | None, typer.Option(help="What training may take in memory, e.g. 4G: batches are computed in pieces that fit.")
+]
 DataDirOption = Annotated[str | None, typer.Option(help="Take the data from public files in this directory.")]
 ForceOption = Annotated[bool | None, typer.Option("--force", help="Run trials again even if they have a record.")]
 

@@ -6,6 +6,11 @@ The network itself is anything that ``build(task, **hparams)`` returns:
   normalised fields in float32. The core trains it.
   It may have methods ``loss(prediction, target, batch) -> scalar`` (``batch`` is a `pdebench_hss.Batch`), and
   ``configure_optimizer(parameters, recipe)`` that returns any torch optimiser (`pdebench_hss.training.optimizers`).
+  Its batches may be computed in pieces whose gradients are added, the same step to rounding, where a whole one is too
+  large for the cache or for ``--max-memory``. Whether that may be done is tried: random numbers, batch statistics and
+  samples that see each other keep a batch whole. A class attribute ``pieces`` says more: with ``pieces = False`` a
+  batch is never split; a model with its own ``loss`` needs ``pieces = True``, which promises a mean over samples
+  (tried as well). See `pdebench_hss.training.pieces`.
 * the same with a method ``fit(train, budget)``: it trains itself, on the device and in float32, and asks ``budget`` (a
   `pdebench_hss.training.allowance.Allowance`) how much of it is gone. The core watches; who overspends is not ranked.
 * the same with a method ``fit(train)``: it fits itself (closed form). ``train`` has ``inputs``, ``outputs`` (normalised

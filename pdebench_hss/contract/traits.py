@@ -6,6 +6,7 @@
     fit(train, budget)                          it trains itself, and the core watches what it spends
     fit(train)                                  a closed form: it fits itself in one go
     solve(inputs)                               a classical solver: it is not trained
+    pieces = True or False                      whether the core may compute a batch in pieces
 
 Only methods of the class count, not what an instance holds (a ``self.loss = nn.MSELoss()`` has another signature). A
 name that other frameworks use for one of these is not taken for it, and not passed over in silence (`misnamed`).
@@ -74,6 +75,12 @@ def has_own_loss(model: type) -> bool:
 
 def has_own_optimiser(model: type) -> bool:
     return _has(model, "configure_optimizer") and not fits_itself(model) and not _has(model, "solve")
+
+
+def may_be_split(model: type) -> bool | None:
+    """What its class says about computing a batch in pieces; None where it says nothing."""
+    said = getattr(model, "pieces", None)
+    return said if isinstance(said, bool) else None
 
 
 def training_of(model: type) -> str:
@@ -150,6 +157,8 @@ def misnamed(model: Any) -> Iterator[str]:
     for name, right in ELSEWHERE.items():
         if callable(getattr(model, name, None)):
             yield f"{name} is not part of the contract and is not called; here it is {right}"
+    if not isinstance(getattr(kind, "pieces", None), (bool, type(None))):
+        yield "pieces is neither True nor False, so it says nothing about computing a batch in pieces"
     for name, right in (("loss", LOSS), ("configure_optimizer", OPTIMISER)):
         if not _has(kind, name) and callable(getattr(model, name, None)):
             yield f"{name} is an attribute and not a method, so it is not called; write a method {right}"

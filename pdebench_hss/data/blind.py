@@ -35,6 +35,12 @@ class BlindData:
     seconds_per_sample: float | None = None
     held_out: Split | None = None
 
+    @property
+    def nbytes(self) -> int:
+        splits = (self.train, self.held_out) if self.held_out is not None else (self.train,)
+        arrays = [a for split in splits for a in (split.inputs, split.outputs)]
+        return sum(a.nbytes for a in (*arrays, *([] if self.test_inputs is None else [self.test_inputs])))
+
 
 def load(
     dataset: Dataset,

@@ -155,6 +155,7 @@ def _detail(record: Record, board: Board, pools: Pools) -> dict[str, Any]:
             "model_origin": trial.model_origin or _origin(record, "model"),
             "task_origin": trial.task_origin or _origin(record, "task"),
             "data_seed": trial.data_seed,
+            **{f"batches.{name}": value for name, value in provenance.get("pieces", {}).items()},
             **{f"hparams.{name}": value for name, value in trial.hparams.items()},
             **{f"optimizer.{name}": value for name, value in vars(trial.optimizer).items()},
             **{f"task.{name}": value for name, value in trial.task_params.items()},

@@ -60,6 +60,7 @@ _TYPES: dict[str, tuple[Callable[[Any], bool], str]] = {
     **dict.fromkeys(("jobs", "train_size", "data_seed", "ddp"), (_is_whole, "a whole number")),
     **dict.fromkeys(("force", "strict_plugins", "cuda_graphs"), (_is_choice, "true or false")),
     "timeout": (_is_number, "a number of seconds"),
+    "max_memory": (lambda value: _is_text(value) or _is_number(value), "a size such as 4G"),
     "match_params": (lambda value: _is_text(value) or _is_number(value), "a count such as 300k"),
     "val": (lambda value: _is_text(value) or _is_whole(value), "a share (10%) or a number of training samples"),
     "seeds": (
@@ -86,6 +87,7 @@ class RunConfig:
     device: str = "auto"
     precision: str = devices.DEFAULT_PRECISION
     cuda_graphs: bool = False
+    max_memory: str | float | None = None
     out: str = "leaderboards/latest"
     data_dir: str | None = None
     data_seed: int = 0
@@ -116,7 +118,8 @@ class RunConfig:
                 raise UsageError(f"--{name.replace('_', '-')} must be positive, not {value!r}")
         if self.val is not None:
             parse_share(self.val)
-        _ = self.seed_list, self.parsed_budget, self.params_target  # refuse bad ones before anything starts
+        # Bad ones are refused before anything starts.
+        _ = self.seed_list, self.parsed_budget, self.params_target, self.memory_limit
         parse_resources(self.resources or "")
         if self.ray_address is not None and self.executor != "ray":
             raise UsageError(f"--ray-address belongs to --executor ray, not {self.executor}")
@@ -137,6 +140,11 @@ class RunConfig:
         if target < 1:
             raise UsageError(f"--match-params must be at least 1, not {self.match_params}")
         return target
+
+    @property
+    def memory_limit(self) -> int:
+        """Bytes that a trial may take; 0 where there is no limit."""
+        return 0 if self.max_memory is None else int(parse_count(self.max_memory, "--max-memory"))
 
     @cached_property
     def resolved_device(self) -> devices.Device:

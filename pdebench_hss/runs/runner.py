@@ -250,6 +250,7 @@ class Run:
                 plugin_files=plugins,
                 task_files=tuple(file for file in plugins if str(Path(file).resolve()) == dataset.task.origin.file),
                 cuda_graphs=self.config.cuda_graphs,
+                max_memory=self.config.memory_limit,
             )
         return self._contexts[dataset.id]
 

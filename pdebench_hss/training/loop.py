@@ -20,17 +20,20 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from ..base import machine
 from ..base.devices import DEFAULT_PRECISION
 from ..base.errors import Interrupted
 from ..contract.budget import Budget, Spent
 from ..contract.optimizer import Optimizer
 from . import checkpoints, flops, warmup
 from .clocks import Clocks
+from .footprint import FEWEST, line_through
 from .graphs import make_step
 from .heldout import HeldOut, HeldOutCurve
 from .objective import Objective
 from .optimizers import Descent
 from .peers import ALONE, Peers
+from .pieces import in_pieces
 from .progress import Emit, Progress, say_nothing
 from .steps import BatchOrder, Diverged, Minibatches, Samples, WholeSet
 from .trial_device import autocast, kept_random_state, synchronize
@@ -85,31 +88,41 @@ def count_step_flops(
     peers: Peers = ALONE,
     precision: str = DEFAULT_PRECISION,
     detach: bool = False,
+    piece: int | None = None,
 ) -> float:
     """Forward and backward of one full batch, leaving neither gradients, buffers nor random state changed.
 
-    Peer 0 counts, so that a step has the FLOPs it has in one process. If a full batch does not fit there, two shares of
-    it are extrapolated: a part per sample and a part per step.
+    Peer 0 counts, so that a step has the FLOPs it has in one process. If a full batch does not fit there, or is
+    computed in pieces, a line through two small ones is followed to it: a part per sample and a part per step. Pieces
+    change no count: what they compute again is not charged.
     """
     if peers.number > 0:
         return peers.same(None)
+    batch = min(batch, len(train))
+
+    def counted(n: int) -> float:
+        total = _count_flops(module, train, n, precision, detach)
+        if piece is not None:
+            machine.give_back_memory()  # a limit may hold, and what is kept fits no array of another size
+        return total
+
+    if piece is not None:
+        return peers.same(line_through(counted, FEWEST).at(batch))
     try:
-        total = _count_flops(module, train, batch, precision, detach)
+        total = counted(batch)
     except torch.cuda.OutOfMemoryError:
         if peers.size == 1:
             raise
-        share = max(2, -(-batch // peers.size))
-        whole, half = (_count_flops(module, train, n, precision, detach) for n in (share, share // 2))
-        total = whole + (batch - share) * (whole - half) / (share - share // 2)
+        total = line_through(counted).at(batch)
     return peers.same(total)
 
 
 def _count_flops(module: nn.Module, train: TrainSet, batch: int, precision: str, detach: bool) -> float:
     buffers = {name: buffer.clone() for name, buffer in module.named_buffers()}
-    # Copied to the module's device, as batches are; clones so that an in-place model can't spoil the data.
+    # Gathered and sent to the module's device, as batches are: an in-place model can't spoil the data.
     device = next(module.parameters()).device
-    x = train.inputs[:batch].to(device, copy=True)
-    y = train.outputs[:batch].to(device)
+    index = torch.arange(batch, device=train.inputs.device) % len(train)
+    x, y = train.inputs[index].to(device), train.outputs[index].to(device)
     objective = Objective(module, train, device, detach=detach)
 
     def step() -> None:
@@ -143,12 +156,13 @@ def fit(
     peers: Peers = ALONE,
     precision: str = DEFAULT_PRECISION,
     cuda_graphs: bool = False,
+    piece: int | None = None,
 ) -> TrainingState:
     """Train in place until the budget is used; resumes from ``checkpoint`` if there is one.
 
     The error on samples that were ``held_out`` is looked at now and then, and changes nothing. Several ``peers`` share
     each batch and agree after each window of steps, a single one on CPUs (see `Pace`); what they compute is what one
-    process would.
+    process would. ``piece`` is how many samples are computed at a time (see `pieces`); None means the whole batch.
     """
     samples = Samples(train, device)
     order = BatchOrder(len(train), optimizer.batch, train.task.name, seed, device=samples.inputs.device)
@@ -159,9 +173,10 @@ def fit(
         stored = peers.same(checkpoints.read(checkpoint) if peers.number == 0 else None)
         if stored is not None and checkpoints.restore(checkpoint, stored, module, descent.optimizer, device):
             state = _restored(stored)
-    shapes = warmup.batch_sizes(len(train), order.batch, peers.size)
+    shapes = warmup.batch_sizes(len(train), order.batch, peers.size, piece)
     warmup.warm_up(objective, samples.inputs, samples.outputs, shapes, device, precision)
-    spent, shared = state.spent, objective.of(module, peers.wrap(module.train()))
+    spent, wrapped = state.spent, peers.wrap(module.train())
+    shared = objective.of(module, wrapped)
 
     def loss_and_gradients(x: Tensor, y: Tensor, weight: float) -> Tensor:
         with autocast(device, precision):
@@ -169,14 +184,15 @@ def fit(
         loss.backward()
         return loss.detach()
 
+    eager = in_pieces(loss_and_gradients, piece, lambda: peers.unshared(wrapped))
     total = budget.steps(len(train), order.batch, flops_step)
     way: Minibatches | WholeSet
     if descent.needs_closure:
-        way = WholeSet(descent, loss_and_gradients, samples, order, budget)
+        way = WholeSet(descent, eager, samples, order, budget)
         total = way.affordable(total)
     else:
         step, state.graphs = make_step(
-            loss_and_gradients, module, samples.inputs, samples.outputs, order, peers, device, cuda_graphs
+            eager, module, samples.inputs, samples.outputs, order, peers, device, cuda_graphs
         )
         way = Minibatches(descent, step, samples, order, peers, budget)
     budget.refuse_device(device.type)

@@ -13,18 +13,18 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, cast
 
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
 from ..contract.optimizer import Optimizer
-from ..contract.traits import has_own_loss, has_own_optimiser
+from ..contract.traits import has_own_optimiser
 from .clocks import Lap
 from .objective import Objective
 from .optimizers import needs_closure, own_optimizer
-from .trial_device import kept_random_state, random_state
+from .splitting import why_not_split
 from .windows import TrainSet
 
 
@@ -39,6 +39,10 @@ class Peers:
 
     def wrap(self, module: nn.Module) -> nn.Module:
         return module
+
+    def unshared(self, wrapped: nn.Module) -> contextlib.AbstractContextManager[Any]:
+        """Around passes whose gradients are added up here, before those of the last pass are shared with them."""
+        return contextlib.nullcontext()
 
     def share(self, index: Tensor) -> tuple[Tensor, float]:
         """The part of a batch that is this peer's, and what its mean loss is to be multiplied by."""
@@ -93,6 +97,9 @@ class ProcessGroup(Peers):
         # Buffers don't change (see `refusal`), so they need not be sent at every step.
         return nn.parallel.DistributedDataParallel(module, broadcast_buffers=False)
 
+    def unshared(self, wrapped: nn.Module) -> contextlib.AbstractContextManager[Any]:
+        return cast(nn.parallel.DistributedDataParallel, wrapped).no_sync()
+
     def share(self, index: Tensor) -> tuple[Tensor, float]:
         mine = index.tensor_split(self.size)[self.number]
         if len(mine):
@@ -129,32 +136,11 @@ class ProcessGroup(Peers):
 def refusal(module: nn.Module, train: TrainSet, device: torch.device) -> str | None:
     """Why several processes can't compute what one would, or None.
 
-    A forward pass that draws random numbers draws others when the batch is split; one that changes buffers computes
-    statistics of its share; an own loss may be something else than a mean over samples. All are found by trying,
-    whatever the layers are called. An optimiser that searches along a line would do so in each process by itself.
+    The gradient of a batch has to be the mean of its parts' (`splitting`). An optimiser that searches along a line
+    would do so in each process by itself.
     """
-    inputs = train.inputs[:2]
-    buffers = {name: buffer.clone() for name, buffer in module.named_buffers()}
-    with kept_random_state(device), torch.no_grad():
-        before = random_state(device)
-        module.train()(inputs.to(device, copy=True))
-        after = random_state(device)
-    changed = [name for name, buffer in module.named_buffers() if not torch.equal(buffer, buffers[name])]
-    for name, buffer in module.named_buffers():
-        buffer.copy_(buffers[name])
-    if not all(torch.equal(before[kind], after[kind]) for kind in before):
-        return "it draws random numbers in its forward pass (dropout?), which differ when a batch is split"
-    if changed:
-        return f"its forward pass changes buffer {changed[0]!r} (batch statistics?), which differ when a batch is split"
-    if has_own_loss(type(module)) and not _is_a_mean(Objective(module, train, device), train, device):
-        return "its loss is not a mean over the samples of a batch, so it differs when a batch is split"
+    if reason := why_not_split(Objective(module, train, device), train.inputs, train.outputs, device):
+        return reason
     if has_own_optimiser(type(module)) and needs_closure(own_optimizer(module, list(module.parameters()), NO_RATES)):
         return "its optimiser evaluates the loss itself (a closure), separately in each process"
     return None
-
-
-def _is_a_mean(objective: Objective, train: TrainSet, device: torch.device) -> bool:
-    x, y = (t[:2].to(device, copy=True) for t in (train.inputs, train.outputs))
-    with torch.no_grad():
-        whole, *parts = (objective(x[s], y[s]) for s in (slice(0, 2), slice(0, 1), slice(1, 2)))
-    return torch.allclose(whole, torch.stack(parts).mean(), rtol=1e-4)

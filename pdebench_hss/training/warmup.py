@@ -17,6 +17,7 @@ from torch import Tensor
 
 from ..base.devices import DEFAULT_PRECISION
 from .objective import Objective
+from .pieces import sizes_in
 from .trial_device import autocast
 
 
@@ -24,9 +25,11 @@ def needed(device: torch.device) -> bool:
     return device.type == "cuda"
 
 
-def batch_sizes(n: int, batch: int, processes: int = 1) -> list[int]:
-    """Those that occur in an epoch: the full batch, and the last one if it is smaller; or a process' share of them."""
-    return sorted({-(-size // processes) for size in (min(batch, n), n % min(batch, n)) if size}, reverse=True)
+def batch_sizes(n: int, batch: int, processes: int = 1, piece: int | None = None) -> list[int]:
+    """Those that occur in an epoch: the full batch, and the last one if it is smaller; or a process' share of them, or
+    the pieces of that."""
+    shares = {-(-size // processes) for size in (min(batch, n), n % min(batch, n)) if size}
+    return sorted(set().union(*(sizes_in(share, piece) for share in shares)), reverse=True)
 
 
 def warm_up(

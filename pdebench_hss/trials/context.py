@@ -25,3 +25,4 @@ class Context:
     rendezvous: str = ""
     gpu: int = 0  # of those that the process sees
     cuda_graphs: bool = False
+    max_memory: int = 0  # bytes that a trial may take (see `pieces`); 0 means: not limited

@@ -27,13 +27,14 @@ from ..contract.registry import Registry, load_registry
 from ..data import blind
 from ..data import cache as data
 from ..data.holdout import held_out
-from ..training import loop
+from ..training import loop, pieces
 from ..training.allowance import Allowance
 from ..training.clocks import threads_for
 from ..training.evaluation import Predictor, solve_levels, time_prediction
 from ..training.heldout import HeldOut
 from ..training.loop import Diverged
 from ..training.normalization import Normalizer
+from ..training.objective import Objective
 from ..training.parameters import count_fitted, count_parameters
 from ..training.peers import ALONE, PeerLost, Peers, ProcessGroup, refusal
 from ..training.progress import Emit, say_nothing
@@ -145,13 +146,13 @@ def _run(
     if traits.is_closed_form(kind):
         where.use_host()  # such a model is fitted, and so predicts, where its arrays are
     start = time.perf_counter()
-    normalizer = _fit(model, samples, trial, context, where, fitted, emit)
+    normalizer, batch = _fit(model, samples, trial, context, where, fitted, emit)
     fitted.seconds.setdefault("fit", time.perf_counter() - start)
     if traits.fits_itself(kind):
         fitted.parameters |= vars(count_fitted(model))
     if context.peer > 0:
         return  # the weights are the same everywhere: peer 0 predicts with them
-    predict = Predictor(model, samples.task, normalizer, trial.optimizer.batch, where.device, trial.precision)
+    predict = Predictor(model, samples.task, normalizer, batch, where.device, trial.precision)
     _predict(model, predict, samples, fitted)
 
 
@@ -208,25 +209,32 @@ def _fit(
     where: TrialDevice,
     fitted: Fitted,
     emit: Emit,
-) -> Normalizer:
-    """Let a closed form fit itself in float64; everything else is trained in float32. Returns the normaliser used."""
+) -> tuple[Normalizer, int]:
+    """Let a closed form fit itself in float64; everything else is trained in float32.
+
+    Returns the normaliser used, and how many samples to predict at a time.
+    """
+    batch = trial.optimizer.batch
     if traits.is_closed_form(type(model)):
         train = prepare(samples, torch.float64)
         if hasattr(model, "fit"):
             model.fit(train)
-        return train.normalizer
+        return train.normalizer, batch
     emit = emit if context.peer == 0 else say_nothing
     if traits.trains_itself(type(model)):
-        return _watch_it_train(model, prepare(samples, torch.float32), trial, context, where, fitted, emit)
+        return _watch_it_train(model, prepare(samples, torch.float32), trial, context, where, fitted, emit), batch
     train = prepare(samples, torch.float32, trial.unroll)
     if not any(p.requires_grad for p in model.parameters()):
         raise ValueError(f"model {trial.model!r} has neither parameters to train nor a fit() or solve() of its own")
     device = where.start()
     model.to(device)
     peers = _join(model, train, context, device)
+    found = _pieces(model, samples, train, trial, context, device)
+    where.note(pieces=found.facts(min(batch, len(train))))
+    asked = found.samples if found.samples and context.max_memory else batch  # of a model that is asked, not trained
     with peers.together():
         fitted.flops_step = loop.count_step_flops(
-            model, train, trial.optimizer.batch, peers, trial.precision, trial.detach
+            model, train, batch, peers, trial.precision, trial.detach, found.samples
         )
         state = loop.fit(
             model,
@@ -237,20 +245,31 @@ def _fit(
             device=device,
             flops_step=fitted.flops_step,
             detach=trial.detach,
-            held_out=_held_out(samples, train, trial, device),
+            held_out=_held_out(samples, train, trial, asked, device),
             checkpoint=context.checkpoint or None,
             emit=emit,
             should_stop=STOP.is_set,
             peers=peers,
             precision=trial.precision,
             cuda_graphs=context.cuda_graphs,
+            piece=found.samples,
         )
     if state.graphs:
         where.note(cuda_graphs=state.graphs)
     fitted.spent = asdict(state.spent)
     fitted.seconds["fit"] = state.spent.seconds  # over all sittings, if it was interrupted
     fitted.curve = {**state.curve.arrays(), **state.held_out.arrays()}
-    return train.normalizer
+    return train.normalizer, asked
+
+
+def _pieces(
+    model: Any, samples: blind.BlindData, train: TrainSet, trial: Trial, context: Context, device: torch.device
+) -> pieces.Pieces:
+    """How a process' share of a batch is computed: the same on every peer, as it follows from sizes."""
+    objective = Objective(model, train, device, detach=trial.detach)
+    limit, share = context.max_memory, -(-min(trial.optimizer.batch, len(train)) // context.peers)
+    room = pieces.room_in(limit, objective, samples.nbytes, device) if limit else None
+    return pieces.choose(objective, share, device, precision=trial.precision, room=room)
 
 
 def _watch_it_train(
@@ -289,11 +308,12 @@ def _flops_of_a_step(model: Any, train: TrainSet, trial: Trial) -> float | None:
         return None
 
 
-def _held_out(samples: blind.BlindData, train: TrainSet, trial: Trial, device: torch.device) -> HeldOut | None:
+def _held_out(
+    samples: blind.BlindData, train: TrainSet, trial: Trial, batch: int, device: torch.device
+) -> HeldOut | None:
     if samples.held_out is None:
         return None
-    batch, precision = trial.optimizer.batch, trial.precision
-    return HeldOut(samples.held_out, samples.task, train.normalizer, batch, device, precision)
+    return HeldOut(samples.held_out, samples.task, train.normalizer, batch, device, trial.precision)
 
 
 def _join(model: Any, train: TrainSet, context: Context, device: torch.device) -> Peers:

@@ -132,7 +132,7 @@ def test_shares_cover_the_batch_and_their_weights_make_its_mean(size, peers):
     ],
 )
 def test_what_depends_on_how_a_batch_is_split_is_refused_and_nothing_is_changed(layer, reason):
-    module = nn.Sequential(nn.Conv1d(1, 2, 1), layer)
+    module = nn.Sequential(nn.Conv1d(1, 2, 1), layer, nn.Conv1d(2, 1, 1))
     before = {name: value.clone() for name, value in module.state_dict().items()}
     train = make_train()
     random = torch.get_rng_state()

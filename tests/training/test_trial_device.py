@@ -167,14 +167,14 @@ def replayed(step, module, device):
     return replay, loss
 
 
-@pytest.mark.parametrize("kind", ["plain", "batchnorm"])
-def test_replayed_steps_give_what_eager_ones_give(monkeypatch, kind):
+@pytest.mark.parametrize(("kind", "piece"), [("plain", None), ("batchnorm", None), ("plain", 3)])
+def test_replayed_steps_give_what_eager_ones_give(monkeypatch, kind, piece):
     FakeCuda(monkeypatch)
     monkeypatch.setattr(graphs, "capture", replayed)
     with FakeDevice("cuda:0"):
         eager, replaying = make_network(kind), make_network(kind)
-        expected = train(eager, GPU)
-        run = train(replaying, GPU, cuda_graphs=True)
+        expected = train(eager, GPU, piece=piece)
+        run = train(replaying, GPU, cuda_graphs=True, piece=piece)
         for module in (eager, replaying):
             module.to("cpu")
     assert (expected.graphs, run.graphs) == ("", "used for full batches")
