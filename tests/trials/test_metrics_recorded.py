@@ -123,7 +123,7 @@ def check(content: dict, arrays: dict) -> None:
 
 def test_means_are_checked_against_samples_also_of_further_metrics(measured):
     check(*changed(measured))
-    with pytest.raises(Invalid, match="vrmse is 2.9, and the mean of the errors behind it 3"):
+    with pytest.raises(Invalid, match=r"vrmse is 2\.9, and the mean of the errors behind it 3"):
         check(*changed(measured, vrmse=2.9))
     with pytest.raises(Invalid, match=r"bias is 0\.3"):
         check(*changed(measured, bias=0.3))
