@@ -70,18 +70,19 @@ def sorted_results(records: Iterable[Record]) -> pd.DataFrame:
     return tables.results(records).sort_values(order, kind="stable", na_position="first", ignore_index=True)
 
 
-def read_records(store: Store) -> tuple[list[Record], dict[str, np.ndarray]]:
+def read_records(store: Store, metric: str = "test_err") -> tuple[list[Record], dict[str, np.ndarray]]:
     """The records of a board, and the errors of independent test samples by the key of the trial, where it ended well.
 
     Where several samples share a start, their mean counts as one (`intervals.by_start`).
     """
     records: list[Record] = []
     errors: dict[str, np.ndarray] = {}
+    name = f"error_{metric}"
     with collector_paused():
-        for record, arrays in store.scored():
+        for record, arrays in store.scored() if metric == "test_err" else store.entries("test_group"):
             records.append(record)
-            if "error_test_err" in arrays:
-                errors[record.key] = by_start(arrays["error_test_err"], arrays.get("test_group"))
+            if name in arrays and metric in record.metrics:
+                errors[record.key] = by_start(arrays[name], arrays.get("test_group"))
     return records, errors
 
 

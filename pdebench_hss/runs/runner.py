@@ -33,6 +33,7 @@ from ..trials.store import Store
 from ..trials.trial import Trial
 from .config import RunConfig, available_cores
 from .executors import Executor, ExecutorLost, TrialFinished, TrialProgress, TrialStarted, Work
+from .metric_plugins import complaints, scoring_files, unscored
 from .plan import Action, Cell, Plan, ask, make_plan
 from .reporter import Reporter
 from .source_changes import changed_sources, plugins_of
@@ -94,8 +95,9 @@ class Run:
         self._parts: dict[str, Any] = {}
         self._made_of: dict[tuple[str, str], tuple[dict[str, Any], dict[str, str]]] = {}
         self._stated: dict[tuple[str, ...], Resources] = {}
-        for broken in self.registry.broken:
-            self.reporter.warn(str(broken))
+        self._complained: set[str] = set()  # metrics that did not work, each told once
+        for line in (*map(str, self.registry.broken), *unscored(self.registry)):
+            self.reporter.warn(line)
 
     def plan(self) -> Plan:
         plan = self._make_plan()
@@ -248,7 +250,7 @@ class Run:
                 data=dataset.path.name,
                 threads=self.config.threads,
                 plugin_files=plugins,
-                task_files=tuple(file for file in plugins if str(Path(file).resolve()) == dataset.task.origin.file),
+                scoring_files=scoring_files(plugins, dataset.task.origin.file, self.registry),
                 cuda_graphs=self.config.cuda_graphs,
                 max_memory=self.config.memory_limit,
             )
@@ -293,8 +295,16 @@ class Run:
             self.attempts.append(record)
         self._done[trial.key] = kept or record
         self.reporter.trial_finished(trial, record)
+        self._complain(record)
         for failure in self.registry.notify_finished(complete):
             self.reporter.warn(str(failure))
+
+    def _complain(self, record: Record) -> None:
+        for name, reason in complaints(record).items():
+            if name not in self._complained:
+                self._complained.add(name)
+                where = f"{record.trial.model_label} on {record.trial.task_label}"
+                self.reporter.warn(f"metric {name!r} is not measured ({where}): {reason}")
 
     def _with_plugins(self, record: Record) -> Record:
         """With the plugins that the trial was made of, their versions and the hash of their source."""

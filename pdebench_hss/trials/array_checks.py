@@ -11,10 +11,12 @@ if TYPE_CHECKING:
     import numpy as np
 
 ROUNDING = 1e-9  # between a mean here and the same mean on another machine
+ERRORS = ("test_err", "val_err", "relative_l2", "trajectory_l2", "rmse", "max_error")  # what decides how a trial ended
 
 
 def check_errors(fields: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> None:
-    """The errors that a record states are the means of the errors of its samples: of test, or those held out."""
+    """The errors that a record states are the means of the errors of its samples: of test, or those held out. So are
+    its further metrics; one that has no finite value for a sample is not stated."""
     import numpy as np
 
     from ..training.metrics import mean_of
@@ -24,7 +26,7 @@ def check_errors(fields: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) ->
         raise Invalid("its starts are not one number for each of its test samples")
     for name, stated in fields["metrics"].items():
         errors = arrays.get(f"error_{name}")
-        if errors is None and name not in ("test_err", "val_err"):
+        if errors is None and name in ERRORS and name not in ("test_err", "val_err"):
             continue
         split, count = ("held-out", "n_val") if name == "val_err" else ("test", "n_test")
         if errors is None:
@@ -32,7 +34,8 @@ def check_errors(fields: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) ->
         if errors.shape != (fields["data"].get(count),) or errors.dtype.kind != "f":
             raise Invalid(f"the errors behind {name} are not one number for each of its {split} samples")
         mean = mean_of(errors)
-        if not abs(mean - stated) <= ROUNDING * abs(mean) or np.minimum.reduce(errors) < 0:
+        size = abs(mean) if name in ERRORS else float(np.abs(errors).max())  # of both signs: means may cancel
+        if not abs(mean - stated) <= ROUNDING * size or (name in ERRORS and np.minimum.reduce(errors) < 0):
             raise Invalid(f"{name} is {stated!r}, and the mean of the errors behind it {mean!r}")
 
 
@@ -68,6 +71,9 @@ def check_drawn(arrays: Mapping[str, np.ndarray]) -> None:
         kinds = steps.dtype.kind in "iu" and losses.dtype.kind == "f"
         if not (kinds and steps.ndim == 1 and steps.shape == losses.shape):
             raise Invalid("its learning curve is damaged")
+    by_step = arrays.get("step_relative_l2")
+    if by_step is not None and (by_step.ndim != 1 or by_step.dtype.kind != "f"):
+        raise Invalid("its errors by step are damaged")
     curve = [arrays[name] for name in ("val_steps", "val_seconds", "val_errors") if name in arrays]
     if curve and (len(curve) != 3 or "".join(a.dtype.kind for a in curve) not in ("iff", "uff")):
         raise Invalid("its learning curve of held-out samples is damaged")

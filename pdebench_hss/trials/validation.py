@@ -24,6 +24,7 @@ from typing import Any
 from ..base.errors import UsageError
 from ..base.hashing import digest
 from ..contract.budget import parse_budget
+from .array_checks import ERRORS
 from .array_checks import check_drawn as check_drawn
 from .array_checks import check_errors as check_errors
 from .array_checks import means_behind as means_behind
@@ -97,6 +98,13 @@ def _amount(value: Any) -> bool:
 def _measure(value: Any) -> bool:
     """Like an amount, but old records may hold what is not finite: their trial has diverged (`not_finite`)."""
     return _amount(value) or (type(value) is float and not value < 0)
+
+
+def _metrics(value: Any) -> bool:
+    """Errors are not negative. What a further metric measures may be, and is a number wherever it is stated."""
+    if not isinstance(value, dict):
+        return False
+    return all((_measure if name in ERRORS else _number)(entry) for name, entry in value.items())
 
 
 def _moment(value: Any) -> bool:
@@ -187,6 +195,7 @@ PLUGIN = _fields({}, **dict.fromkeys(("distribution", "version", "sha256"), _tex
 PROVENANCE = _fields(
     {},
     **{"started": _moment, "ended": _moment, "versions": _values(_text), "source": SOURCE, "hardware": HARDWARE},
+    **{"metrics": _values(_text), "unmeasured": _values(_text)},
     **{"device": _text, "threads": _or_null(_whole), "plugins": _fields({}, model=PLUGIN, task=PLUGIN)},
 )
 DATA = _fields({}, sha256=_name, n_train=_count, n_test=_count, n_val=_count, seconds_per_sample=_amount)
@@ -197,7 +206,7 @@ NEEDED: dict[str, Check] = {
 }
 MORE: dict[str, Check] = {
     "reason": _text,
-    "metrics": _values(_measure),
+    "metrics": _metrics,
     "parameters": _fields({}, **dict.fromkeys(("real", "numel", "target"), _or_null(_natural))),
     **dict.fromkeys(("spent", "seconds"), _values(_amount)),
     **dict.fromkeys(("flops_step", "predict_ms", "peak_memory"), _amount),
