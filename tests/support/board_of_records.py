@@ -60,6 +60,19 @@ def make_record(trial: Trial, error: float | None = 0.1, status="ok", reason="",
     )
 
 
+def held_out_record(trial: Trial, errors: list[float], error: float = 0.1) -> Record:
+    """Of a training that was looked at on held-out samples: their mean error every ten steps, the last as it ended."""
+    record = make_record(trial, error)
+    steps = 10 * np.arange(1, len(errors) + 1)
+    curve = {"val_steps": steps, "val_seconds": 0.01 * steps, "val_errors": np.array(errors)}
+    return dataclasses.replace(
+        record,
+        metrics={**record.metrics, "val_err": errors[-1]},
+        data={**record.data, "n_val": trial.val},
+        samples={**record.samples, **curve, "error_val_err": np.full(trial.val, errors[-1])},
+    )
+
+
 def make_samples(error: float, pictures: bool) -> dict[str, np.ndarray]:
     x, y = np.meshgrid(np.linspace(-1, 1, 16), np.linspace(-1, 1, 16), indexing="ij")
     field = np.broadcast_to(np.sin(3 * x) * np.cos(2 * y), (3, 1, 16, 16)).astype(np.float32)

@@ -28,6 +28,7 @@ function fillTrial(body, { row, trial }) {
   body.replaceChildren(
     ...[
       make("p", { class: "quiet" }, `${row.equation.replace("--", "–")} · ${settingText(row)} · ${row.metric}${data.summary.boards.length > 1 ? ` · board ${boardName(row)}` : ""}`),
+      row.note ? make("p", {}, row.note) : null,
       seedList(row, trial),
       trial.status === "ok" ? null : make("p", { class: "bad" }, make("strong", {}, trial.status), `: ${trial.reason}`),
       make("div", { class: "charts" }, ...trialFigures(row, trial, detail)),
@@ -52,7 +53,8 @@ function seedList(row, current) {
 function trialFigures(row, trial, detail) {
   const figures = [];
   if (detail?.errors.length) figures.push(distributionFigure(row, detail));
-  if (detail?.curve.length) figures.push(curveFigure(row, detail));
+  if (detail?.curve.length) figures.push(curveFigure("Learning curve", "training loss", detail.curve));
+  if (detail?.held_out.length) figures.push(curveFigure("Held-out error", `${row.metric} of held-out samples`, detail.held_out, "lines+markers"));
   return figures;
 }
 
@@ -70,13 +72,14 @@ function distributionFigure(row, detail) {
   });
 }
 
-function curveFigure(row, detail) {
-  const [steps, losses] = detail.curve;
-  return figure("Learning curve", "training loss against steps", `Training loss from ${errorText(losses[0])} to ${errorText(losses.at(-1))}.`, () => {
-    const settings = layout({ title: "step" }, { title: "training loss", log: true });
-    const positive = losses.filter((loss) => loss > 0);
+// Against steps; ``what`` is measured, from its first value to its last.
+function curveFigure(title, what, [steps, values], mode = "lines") {
+  const summary = `${what[0].toUpperCase()}${what.slice(1)} from ${errorText(values[0])} to ${errorText(values.at(-1))}.`;
+  return figure(title, `${what} against steps`, summary, () => {
+    const settings = layout({ title: "step" }, { title: what, log: true });
+    const positive = values.filter((value) => value > 0);
     if (positive.length) Object.assign(settings.yaxis, logTicks(positive));
-    return { traces: [{ x: steps, y: losses, mode: "lines", line: { color: themed("accent"), width: 2 }, hovertemplate: "step %{x}: %{y:.3g}<extra></extra>" }], settings };
+    return { traces: [{ x: steps, y: values, mode, line: { color: themed("accent"), width: 2 }, hovertemplate: "step %{x}: %{y:.3g}<extra></extra>" }], settings };
   });
 }
 
@@ -151,12 +154,13 @@ const factTable = (title, entries) => {
 
 function facts(trial, detail) {
   const measured = Object.fromEntries(["test_err", "relative_l2", "trajectory_l2", "rmse", "max_error"].map((name) => [name, trial[name]]));
+  measured["held-out"] = trial.val_err;
   const cost = { "fit / s": trial.fit_seconds, "predict / ms per sample": trial.predict_ms, "peak memory / MB": trial.peak_memory_mb };
-  if (!detail) return factTable("Test errors", measured);
+  if (!detail) return factTable("Errors", measured);
   const spent = Object.fromEntries(Object.entries(detail.spent).map(([name, value]) => [`trained: ${name}`, value]));
   const started = detail.started ? new Date(1000 * detail.started).toISOString().slice(0, 16).replace("T", " ") + " UTC" : null;
   return [
-    ...factTable("Test errors, full precision", measured),
+    ...factTable("Errors, full precision", measured),
     ...factTable("Cost", { ...cost, ...spent, "parameters, real": detail.parameters.real, "parameters, entries": detail.parameters.numel, "parameters asked for": detail.parameters.target }),
     ...factTable("Settings", detail.settings),
     ...factTable("Data", detail.data),
