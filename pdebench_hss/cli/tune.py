@@ -116,7 +116,7 @@ def tune(
         if dry_run:
             return
         chosen = tuning.execute()
-    path = write_tuned(config, chosen)
+    path = write_tuned(config, chosen, tuning.skipped)
     _print_chosen(chosen)
     _say(f"wrote {path}; every try is in it and in {config.out}")
     _say(f"use it:  {_run_command(config)}")
@@ -153,6 +153,8 @@ def _print_plan(config: TuneConfig, tuning: Tuning, spaces: bool) -> None:
         f"judged by {held_out} held-out training samples" + (", or as many as a task has" if _differ(tuning) else "")
     )
     _say(f"       about {human_time(tuning.estimate())} with {config.n_jobs} jobs, making the data not counted")
+    for name, reason in tuning.skipped.items():
+        _say(f"skip   {name}: {reason}")
     for subject in tuning.subjects if spaces else ():
         ranges = ", ".join(f"{name} {found}" for name, found in subject.space.items())
         _say(f"{subject.name}: {ranges}; at most {subject.largest:,} parameters")
