@@ -196,6 +196,18 @@ def test_sizes_stay_within_the_cap():
         tuning(models="one_step_huge", tries=2, out="huge.yaml").execute()
 
 
+def test_a_sampler_that_longs_for_what_is_too_large_learns_that_it_is_refused(tmp_path):
+    (subject,) = tuning(models="one_step_wide").subjects
+    draws = Draws(Storage(tmp_path / "draws.db"), subject, "tpe", 0)
+    for number in range(6 * ROUND):
+        width = draws.options(number).get("width", 4)
+        draws.tell(number, 1 / width)  # the larger the better, up to the cap
+    drawn = draws._study.get_trials(deepcopy=False)
+    refused = [trial.params["width"] for trial in drawn if "refused" in trial.user_attrs]
+    assert min(refused) > 8
+    assert len(refused) < 2 * 6 * ROUND
+
+
 def test_what_is_typed_in_brackets_is_not_tuned():
     (chosen,) = tuning(models="one_step_wide[width=3]", tries=3).execute()
     assert {one.record.trial.hparams["width"] for one in chosen.tries} == {3}
