@@ -3,8 +3,8 @@
 Tries come in rounds of `ROUND`, and a round is drawn before any of it runs. So the same seed gives the same tries,
 however many of them run side by side and in which order they end, and also after a kill: what was drawn is in the file.
 The first try is the model's defaults; the rest of the first `FILLING` fill the space evenly (a scrambled Sobol
-sequence); then `tpe` draws near the best. Choices that a model refuses, or that are too large, count as bad ones for the
-sampler and are drawn again.
+sequence); then `tpe` draws near the best. Choices that a model refuses, or that are too large, are bad ones for the
+sampler, and are drawn again.
 
 The file can be lost: the records of tries are kept elsewhere, and the same draws find them again.
 """
