@@ -210,4 +210,5 @@ def _run_command(config: TuneConfig) -> str:
 
     words = ["pdebench-hss", "run", "--models", str(config.models), "--tasks", str(config.tasks)]
     words += ["--scale", config.scale] if config.scale != "small" else []
+    words += ["--budget", str(config.budget)] if config.budget else []
     return shlex.join([*words, "--tuned", config.file, "--seeds", "3"])

@@ -270,8 +270,9 @@ def test_the_file_has_every_try_and_the_best_of_them(file):
 
 def test_a_model_that_can_not_do_a_task_is_skipped_with_its_reason(cli, tmp_path):
     command = f"tune --models one_step,refuses --tasks identity --tries 1 --executor inline --plugin {PLUGIN}"
-    done = cli(*command.split())
+    done = cli(*command.split(), "--budget", "steps=2")
     assert done.code == 0, done.err
+    assert "--tasks identity --budget steps=2 --tuned tuned.yaml" in done.out  # what was tuned is what is run
     assert "skip   refuses on identity: needs a nonlinear PDE" in done.out
     content = yaml.safe_load((tmp_path / "tuned.yaml").read_text())
     assert content["skipped"] == {"refuses on identity": "needs a nonlinear PDE"}
