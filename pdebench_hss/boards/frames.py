@@ -307,8 +307,13 @@ def group_line(row: pd.Series) -> str:
 
 
 def _training_samples(row: pd.Series) -> str:
-    _, _, held_out = str(row["data_id"]).partition("+val")
-    return f"{row['n_train']} training samples" + (f" and {held_out} held out" if held_out else "")
+    count = held_out(row)
+    return f"{row['n_train']} training samples" + (f" and {count} held out" if count else "")
+
+
+def held_out(row: pd.Series) -> int:
+    """Training samples that were put aside and not trained on."""
+    return int(str(row["data_id"]).partition("+val")[2] or 0)
 
 
 def display_row(row: pd.Series) -> list[str]:
@@ -329,7 +334,7 @@ def display_row(row: pd.Series) -> list[str]:
         _fit_time(row),
         f"{row['predict_ms']:.2g} ms" if pd.notna(row["predict_ms"]) else "–",
         format_skill(row["skill"]),
-        "; ".join(filter(None, (own_training(row), tuning(row)))) if row["status"] == Status.OK else _status_text(row),
+        training_note(row) if row["status"] == Status.OK else _status_text(row),
     ]
 
 
@@ -339,6 +344,11 @@ def _fit_time(row: pd.Series) -> str:
         return "–"
     cores = row.get("core_seconds")
     return f"{row['fit_seconds']:.1f} s" + (f" ({cores:.1f} core-s)" if pd.notna(cores) else "")
+
+
+def training_note(row: pd.Series) -> str:
+    """What sets a model's training apart: what is its own of it, and options that were chosen by tuning."""
+    return "; ".join(filter(None, (own_training(row), tuning(row))))
 
 
 def own_training(row: pd.Series) -> str:

@@ -100,7 +100,7 @@ def tune(
         if dry_run:
             return
         chosen = tuning.execute()
-    path = write_tuned(config, chosen)
+    path = write_tuned(config, chosen, tuning.skipped)
     _print_chosen(chosen)
     _say(f"wrote {path}; every try is in it and in {config.out}")
     _say(f"use it:  {_run_command(config)}")
@@ -137,6 +137,8 @@ def _print_plan(config: TuneConfig, tuning: Tuning, spaces: bool) -> None:
         f"judged by {held_out} held-out training samples" + (", or as many as a task has" if _differ(tuning) else "")
     )
     _say(f"       about {human_time(tuning.estimate())} with {config.n_jobs} jobs, making the data not counted")
+    for name, reason in tuning.skipped.items():
+        _say(f"skip   {name}: {reason}")
     for subject in tuning.subjects if spaces else ():
         ranges = ", ".join(f"{name} {found}" for name, found in subject.space.items())
         _say(f"{subject.name}: {ranges}; at most {subject.largest:,} parameters")
@@ -192,4 +194,5 @@ def _run_command(config: TuneConfig) -> str:
 
     words = ["pdebench-hss", "run", "--models", str(config.models), "--tasks", str(config.tasks)]
     words += ["--scale", config.scale] if config.scale != "small" else []
+    words += ["--budget", str(config.budget)] if config.budget else []
     return shlex.join([*words, "--tuned", config.file, "--seeds", "3"])

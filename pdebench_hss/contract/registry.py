@@ -99,10 +99,16 @@ class Registry:
         return _lookup(self.metrics, "metric", name)
 
     def choose_models(self, text: str | Sequence[str]) -> list[Choice]:
-        return choose(text, self.models, "model")
+        return self._choose(text, self.models, "model")
 
     def choose_tasks(self, text: str | Sequence[str]) -> list[Choice]:
-        return choose(text, self.tasks, "task", {name for name, task in self.tasks.items() if not task.spec.in_all})
+        return self._choose(text, self.tasks, "task", {n for n, task in self.tasks.items() if not task.spec.in_all})
+
+    def _choose(self, text: str | Sequence[str], known: Mapping[str, Any], kind: str, *apart: set[str]) -> list[Choice]:
+        try:
+            return choose(text, known, kind, *apart)
+        except UsageError as error:  # a name may be unknown because its plugin was set aside
+            raise UsageError("; ".join(map(str, (error, *self.broken)))) from None
 
     def executor(self, name: str) -> Registered[str]:
         return _lookup(self.executors, "executor", name)

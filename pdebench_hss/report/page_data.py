@@ -3,7 +3,7 @@
 `page_data` has two parts, because a page should not read what it does not show yet:
 
     summary   boards, leaderboard rows with their trials, printed tables           read when the page opens
-    details   by key of the trial: settings, provenance, learning curve, errors   read when something asks for them
+    details   by key of the trial: settings, provenance, learning curves, errors  read when something asks for them
 
 Pictures are the third part (`gallery`). What many trials share (settings, machines, versions) is stored once in
 ``pools`` and referred to by number. Errors in rows and trials keep full precision; curves and quantiles, which are only
@@ -41,7 +41,10 @@ ROW_COLUMNS = (
     *("fit_seconds", "predict_ms", "peak_memory_mb", "flops_step", "fit_flops", "status", "reason", "hardware"),
     *("device", "training_free"),
 )
-TRIAL_COLUMNS = ("key", "seed", "status", "reason", *frames.METRICS, "fit_seconds", "predict_ms", "peak_memory_mb")
+TRIAL_COLUMNS = (
+    *("key", "seed", "status", "reason", *frames.METRICS, "val_err", "fit_seconds", "predict_ms", "peak_memory_mb"),
+)
+Curve = tuple[Any, Any]  # steps, and a value at each of them
 
 
 @dataclass
@@ -51,20 +54,27 @@ class Board:
     name: str
     records: list[Record]
     errors: Mapping[str, np.ndarray] = field(default_factory=dict)
-    curves: Mapping[str, tuple[np.ndarray, np.ndarray]] = field(default_factory=dict)
+    curves: Mapping[str, Curve] = field(default_factory=dict)  # of the training loss
+    held_out: Mapping[str, Curve] = field(default_factory=dict)  # of the error on held-out samples
     starts: Mapping[str, np.ndarray] = field(default_factory=dict)  # of test samples, where several share one
     by_step: Mapping[str, np.ndarray] = field(default_factory=dict)  # errors of rollouts
 
 
 def read_board(store: Store, name: str) -> Board:
     """Read a directory of records; one that can't be read counts as missing (and is warned about)."""
-    entries = list(store.entries("curve_steps", "curve_losses", "test_group", "step_relative_l2"))
+    loss, held_out = ("curve_steps", "curve_losses"), ("val_steps", "val_errors")
+    entries = list(store.entries(*loss, *held_out, "test_group", "step_relative_l2"))
     arrays = {record.key: found for record, found in entries}
+
+    def curves(steps: str, values: str) -> dict[str, Curve]:
+        return {key: (found[steps], found[values]) for key, found in arrays.items() if steps in found}
+
     return Board(
         name,
         [record for record, _ in entries],
         {key: found["error_test_err"] for key, found in arrays.items() if "error_test_err" in found},
-        {key: (found["curve_steps"], found["curve_losses"]) for key, found in arrays.items() if "curve_steps" in found},
+        curves(*loss),
+        curves(*held_out),
         {key: found["test_group"] for key, found in arrays.items() if "test_group" in found},
         {key: found["step_relative_l2"] for key, found in arrays.items() if "step_relative_l2" in found},
     )
@@ -112,7 +122,7 @@ def _choice(spec: MetricSpec) -> dict[str, Any]:
 
 
 def _rows(number: int, results: pd.DataFrame, table: pd.DataFrame, measured: Sequence[str]) -> list[dict[str, Any]]:
-    """The rows of a board's leaderboard, each with its trials."""
+    """The rows of a board's leaderboard, each with its trials and what sets its training apart."""
     identity = [*frames.GROUP, "model"]
     like = table.groupby(frames.GROUP, sort=False, dropna=False).ngroup()  # rows that are ranked against each other
     groups = [f"{number}-{place}" for place in like]
@@ -120,9 +130,13 @@ def _rows(number: int, results: pd.DataFrame, table: pd.DataFrame, measured: Seq
     of_trials = _records(results.reindex(columns=list(dict.fromkeys([*TRIAL_COLUMNS, *measured]))))
     for names, trial in zip(_records(results[identity]), of_trials, strict=True):
         trials.setdefault(tuple(names.values()), []).append({"id": trial_id(number, trial.pop("key")), **trial})
+    shown = table[list(ROW_COLUMNS)].assign(
+        note=[frames.training_note(row) for _, row in table.iterrows()],
+        held_out=[frames.held_out(row) for _, row in table.iterrows()],
+    )
     return [
         {"board": number, "group": group, **row, "trials": trials[tuple(names.values())]}
-        for names, group, row in zip(_records(table[identity]), groups, _records(table[list(ROW_COLUMNS)]), strict=True)
+        for names, group, row in zip(_records(table[identity]), groups, _records(shown), strict=True)
     ]
 
 
@@ -174,13 +188,13 @@ def _detail(record: Record, board: Board, pools: Pools) -> dict[str, Any]:
             **{f"hparams.{name}": value for name, value in trial.hparams.items()},
             **{f"optimizer.{name}": value for name, value in vars(trial.optimizer).items()},
             **{f"task.{name}": value for name, value in trial.task_params.items()},
+            **_training(record),
         },
         "hardware": provenance.get("hardware", {}),
         "versions": provenance.get("versions", {}),
         "source": provenance.get("source", {}),
         "data": record.data,
     }
-    steps, losses = board.curves.get(record.key, ((), ()))
     errors = board.errors.get(record.key, ())
     return {
         **{name: pools.number(name, value) for name, value in shared.items()},
@@ -189,10 +203,27 @@ def _detail(record: Record, board: Board, pools: Pools) -> dict[str, Any]:
         "seconds": {name: _short(value) for name, value in record.seconds.items()},
         "threads": provenance.get("threads"),
         "started": provenance.get("started"),
-        "curve": _thinned(steps, losses),
         "by_step": [_short(error) for error in board.by_step.get(record.key, ())],
+        "curve": _thinned(*board.curves.get(record.key, ((), ()))),
+        "held_out": _thinned(*board.held_out.get(record.key, ((), ()))),
         "errors": [_short(q) for q in np.quantile(errors, QUANTILES)] if len(errors) else [],
     }
+
+
+def _training(record: Record) -> dict[str, Any]:
+    """What is not as for every other trial; nothing, for most."""
+    trial, tuned = record.trial, record.trial.tuned
+    own = {
+        "training": trial.training,
+        "unrolled steps": trial.unroll if trial.unroll > 1 else None,
+        "gradients between them": "stopped" if trial.unroll > 1 and trial.detach else None,
+        "frames seen": trial.history if trial.history > 1 else None,
+        "samples held out": trial.val,
+        "tuned in tries": tuned.get("tries"),
+        "tuning / s": tuned.get("seconds"),
+        **{f"tuned.{name}": value for name, value in tuned.get("options", {}).items()},
+    }
+    return {name: value for name, value in own.items() if value not in ("", None, 0) or name.startswith("tuned.")}
 
 
 def _thinned(steps: Any, losses: Any) -> list[list[float | None]]:

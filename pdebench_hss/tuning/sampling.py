@@ -3,7 +3,8 @@
 Tries come in rounds of `ROUND`, and a round is drawn before any of it runs. So the same seed gives the same tries,
 however many of them run side by side and in which order they end, and also after a kill: what was drawn is in the file.
 The first try is the model's defaults; the rest of the first `FILLING` fill the space evenly (a scrambled Sobol
-sequence); then `tpe` draws near the best. Choices that a model refuses, or that are too large, are drawn again.
+sequence); then `tpe` draws near the best. Choices that a model refuses, or that are too large, are bad ones for the
+sampler, and are drawn again.
 
 The file can be lost: the records of tries are kept elsewhere, and the same draws find them again.
 """
@@ -25,7 +26,7 @@ from optuna.distributions import (
     IntDistribution,
 )
 from optuna.samplers import BaseSampler, QMCSampler, RandomSampler, TPESampler
-from optuna.trial import FrozenTrial, TrialState
+from optuna.trial import FrozenTrial
 from sqlalchemy.exc import SQLAlchemyError
 
 from ..base.errors import StoreError, UsageError
@@ -98,7 +99,7 @@ class Draws:
                 trial.set_user_attr(TRY, number)
                 return
             trial.set_user_attr(REFUSED, reason)
-            self._study.tell(trial.number, state=TrialState.FAIL)
+            self._study.tell(trial.number, math.inf)  # a sampler that forgot it would go on drawing there
         raise UsageError(f"{self.subject.name}: {DRAWS} choices in a row can't be tried, the last one: {reason}")
 
     def _sampler(self, number: int, drawn: int) -> BaseSampler:

@@ -113,6 +113,11 @@ class Tuning:
         self.ready: dict[str, Header] = {}
         self.defaults = make_plan(config, registry, self.store, self.reporter.source_progress)
         self.subjects = subjects(config, registry, self.defaults)
+        self.skipped = {  # what a model can't do has no tries, and says why
+            f"{cell.trial.model_label} on {cell.trial.task_label}": cell.reason
+            for cell in self.defaults.cells
+            if cell.action is Action.SKIP
+        }
 
     def estimate(self) -> float:
         """Seconds that all tries may take, judged by their defaults."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,8 @@ HEAD = """\
 """
 
 
-def write_tuned(config: TuneConfig, chosen: Sequence[Chosen]) -> Path:
+def write_tuned(config: TuneConfig, chosen: Sequence[Chosen], skipped: Mapping[str, str]) -> Path:
+    """``skipped``: why a model has no tries on a task."""
     path = Path(config.file)
     content = {
         "schema": SCHEMA,
@@ -34,6 +35,7 @@ def write_tuned(config: TuneConfig, chosen: Sequence[Chosen]) -> Path:
         "sampler": config.sampler,
         "versions": machine.versions(("optuna",)),
         "hardware": machine.hardware()["id"],
+        **({"skipped": dict(skipped)} if skipped else {}),
         "chosen": [_entry(one) for one in chosen],
     }
     text = yaml.safe_dump(content, sort_keys=False, allow_unicode=True, default_flow_style=None, width=120)

@@ -8,7 +8,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import numpy as np
 import pytest
-from factories.boards import page_record, page_trial, usual_board, write_board
+from factories.boards import held_out_record, page_record, page_trial, usual_board, write_board
 from pdebench_hss_studies.published import published_tables
 
 from pdebench_hss import leaderboard
@@ -159,6 +159,52 @@ def test_several_train_sizes_make_a_study(page, tmp_path):
     page.wait_for_selector("#studies .chart svg.main-svg")
     label = page.locator("#studies .chart").get_attribute("aria-label")
     assert label == "Error on poisson_2d against training samples: 16, 32, 64."
+
+
+def tuned_board(folder: Path) -> Path:
+    """Samples were held out; one model has its own loss, one was tuned, one trains itself and has no curve."""
+    tuned = {"tries": 12, "seconds": 612.0, "options": {"lr": 0.0043, "rank": 12, "levels": 2, "outer_rank": 31}}
+    records = [
+        held_out_record(page_trial("fno", val=16, training="own loss, own optimiser"), [0.5, 0.3, 0.2], 0.21),
+        held_out_record(page_trial("neural_hss", val=16, tuned=tuned), [0.4, 0.2, 0.1], 0.11),
+        held_out_record(page_trial("mean", val=16, training_free=True), [0.9], 0.9),
+    ]
+    other = page_record(page_trial("resnet", "heat_1d", training="trains itself"))
+    return write_board(folder, [*records, other])
+
+
+def test_a_row_shows_own_training_and_tuning_and_charts_show_the_held_out_error(page, tmp_path):
+    write_report([tuned_board(tmp_path / "board")], tmp_path / "report.html", published_tables())
+    page.goto((tmp_path / "report.html").as_uri())
+    notes = page.locator("#leaderboard-body .note").all_inner_texts()
+    tuning = "12 tries, 612 s: lr=0.0043 rank=12 levels=2 outer_rank=31"
+    assert notes == ["trains itself", tuning, "own loss, own optimiser"]
+    settings = page.locator("#leaderboard-body .group-line").all_inner_texts()
+    assert ["n=64 + 16 held out" in text for text in settings] == [False, True]
+    page.locator("#learning").scroll_into_view_if_needed()
+    until(page, "document.querySelectorAll('#learning .chart:has(svg.main-svg)').length === 3")
+    labels = [chart.get_attribute("aria-label") for chart in page.locator("#learning .chart").all()]
+    assert labels == [
+        "Training loss on heat_1d against steps, 1 model.",
+        "Training loss on poisson_2d against steps, 2 models.",
+        "Error on held-out samples on poisson_2d against steps, 2 models.",
+    ]
+    drawn = page.evaluate("[...document.querySelectorAll('#learning .chart')][2].data.map((line) => [...line.y])")
+    assert drawn == [[0.4, 0.2, 0.1], [0.5, 0.3, 0.2]]
+    page.locator("#leaderboard-body").get_by_role("link", name="Neural-HSS").click()
+    dialog = page.get_by_role("dialog")
+    until(page, "document.querySelectorAll('#trial .chart:has(svg.main-svg)').length === 3")
+    summary = "Relative_l2 of held-out samples from 0.4000 to 0.1000."
+    assert dialog.locator(".chart").nth(2).get_attribute("aria-label") == summary
+    for fact in ("12 tries, 612 s", "held-out", "samples held out", "tuned.outer_rank"):
+        assert fact in dialog.inner_text()
+
+
+def test_words_find_rows_by_their_training(page, tmp_path):
+    write_report([tuned_board(tmp_path / "board")], tmp_path / "report.html", published_tables())
+    page.goto((tmp_path / "report.html").as_uri())
+    page.fill("input[name=q]", "own loss")
+    assert models(page) == ["FNO"]
 
 
 def test_nothing_a_plugin_says_runs_in_the_page(browser, tmp_path):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from factories.boards import page_record, page_trial, usual_board, write_board
+from factories.boards import held_out_record, page_record, page_trial, usual_board, write_board
 from pdebench_hss_studies.published import published_tables
 
 from pdebench_hss.contract.reference_table import printed
@@ -135,3 +135,35 @@ def test_packing_keeps_every_value_and_repeats_no_name(tmp_path):
 def test_the_same_records_give_the_same_data(tmp_path):
     board = usual_board(tmp_path / "board")
     assert json.dumps(data_of(board)) == json.dumps(data_of(board))
+
+
+def test_a_row_says_what_is_the_models_own_of_its_training_and_how_it_was_tuned(tmp_path):
+    tuned = {"tries": 12, "seconds": 34.5, "options": {"lr": 0.004, "width": 20}}
+    records = [
+        page_record(page_trial("fno", training="own loss, own optimiser", tuned=tuned)),
+        page_record(page_trial("resnet", training="trains itself")),
+        page_record(page_trial("deeponet")),
+    ]
+    data = data_of(write_board(tmp_path / "board", records))
+    assert {row["model"]: row["note"] for row in data["summary"]["rows"]} == {
+        "fno": "own loss, own optimiser; 12 tries, 34 s: lr=0.004 width=20",
+        "resnet": "trains itself",
+        "deeponet": "",
+    }
+    pool, trials = data["details"]["pools"]["settings"], data["details"]["trials"]
+    settings = {record.trial.model: pool[trials[f"0-{record.key}"]["settings"]] for record in records}
+    assert (settings["fno"]["training"], settings["fno"]["tuned in tries"]) == ("own loss, own optimiser", 12)
+    assert (settings["fno"]["tuning / s"], settings["fno"]["tuned.lr"]) == (34.5, 0.004)
+    assert not {name for name in settings["deeponet"] if "train" in name or "tun" in name or "held" in name}
+
+
+def test_the_curve_of_the_held_out_error_is_there_where_samples_were_held_out(tmp_path):
+    curve = [0.5, math.inf, 0.25]  # infinite: a prediction was not finite there
+    record, other = held_out_record(page_trial(val=16), curve), page_record(page_trial("resnet"))
+    data = data_of(write_board(tmp_path / "board", [record, other]))
+    trials = data["details"]["trials"]
+    assert trials[f"0-{record.key}"]["held_out"] == [[10, 20, 30], [0.5, None, 0.25]]
+    assert trials[f"0-{other.key}"]["held_out"] == []
+    rows = {row["model"]: row for row in data["summary"]["rows"]}
+    assert (rows["fno"]["held_out"], rows["resnet"]["held_out"]) == (16, 0)
+    assert (rows["fno"]["trials"][0]["val_err"], rows["resnet"]["trials"][0]["val_err"]) == (0.25, None)

@@ -40,5 +40,6 @@ def pdebench_hss_models() -> list[ModelSpec]:
         model("one_step_wide", "Wide", hparams={"width": 4}, search=spread),
         model("one_step_huge", "Wide", hparams={"width": 4}, search={"width": Integer(1000, 2000)}),
         model("never", "Raises"),
+        model("refuses", "OneStep", supports=lambda task: "needs a nonlinear PDE" if task.linear else None),
         model("wrong_space", "Wide", hparams={"width": 4}, search=lambda task, scale: {"widht": Integer(1, 2)}),
     ]

@@ -132,21 +132,32 @@ function studyFigure(study, group) {
 function showLearning(rows) {
   const groups = grouped(rows.filter((row) => !row.training_free && row.n_seeds > 0), (row) => row.group);
   const shown = groups.slice(0, CHARTS_AT_MOST);
-  const figures = shown.map((group) =>
-    figure(groupTitle(group[0]), settingText(group[0]), `Training loss on ${group[0].task} against steps, ${group.length} models.`, () => learningChart(group)));
-  showFigures(byId("learning-body"), modelsIn(shown), figures, groups.length - shown.length, "No trained model among the rows shown has ended well.");
+  showFigures(byId("learning-body"), modelsIn(shown), shown.flatMap(learningFigures), groups.length - shown.length, "No trained model among the rows shown has ended well.");
 }
 
-function learningChart(group) {
+// The training loss, and beside it the error on held-out samples, where some were held out and looked at along the way.
+function learningFigures(group) {
+  const about = (what) => `${what} on ${group[0].task} against steps, ${plural(group.length, "model")}.`;
+  const loss = figure(groupTitle(group[0]), `training loss · ${settingText(group[0])}`, about("Training loss"), () => learningChart(group, "curve", "training loss"));
+  if (!group[0].held_out || !curvesOf(group, "held_out").length) return [loss];
+  const error = () => learningChart(group, "held_out", `held-out ${group[0].metric}`, "lines+markers");
+  return [loss, figure(groupTitle(group[0]), `held-out error · ${settingText(group[0])}`, about("Error on held-out samples"), error)];
+}
+
+// Of each row the curve of its first seed that ended well.
+const curvesOf = (group, name) =>
+  group.map((row) => [row, detailOf(row.trials.find((trial) => trial.status === "ok").id)[name]]).filter(([, curve]) => curve.length);
+
+function learningChart(group, name, title, mode = "lines") {
   const styles = modelStyles();
-  const curves = group.map((row) => [row, detailOf(row.trials.find((trial) => trial.status === "ok").id).curve]).filter(([, curve]) => curve.length);
-  const traces = curves.map(([row, [steps, losses]]) => ({
-    x: steps, y: losses, mode: "lines", name: plotText(modelTitle(row.model)),
+  const curves = curvesOf(group, name);
+  const traces = curves.map(([row, [steps, values]]) => ({
+    x: steps, y: values, mode, name: plotText(modelTitle(row.model)), marker: { color: styles.get(row.model).colour, symbol: styles.get(row.model).symbol, size: 6 },
     line: { color: styles.get(row.model).colour, dash: styles.get(row.model).dash, width: styles.get(row.model).width },
     hovertemplate: `${plotText(modelTitle(row.model))}<br>step %{x}: %{y:.3g}<extra></extra>`,
   }));
-  const settings = layout({ title: "step" }, { title: "training loss", log: true });
-  const losses = curves.flatMap(([, curve]) => curve[1]).filter((loss) => loss > 0);
-  if (losses.length) Object.assign(settings.yaxis, logTicks(losses));
+  const settings = layout({ title: "step" }, { title, log: true });
+  const values = curves.flatMap(([, curve]) => curve[1]).filter((value) => value > 0);
+  if (values.length) Object.assign(settings.yaxis, logTicks(values));
   return { traces, settings };
 }

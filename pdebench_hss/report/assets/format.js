@@ -70,4 +70,6 @@ const statusText = (row) => (row.status === "ok" ? "" : `${row.status}: ${row.re
 // A name that may wrap after its underscores.
 const breakable = (text) => make("span", {}, ...text.split(/(?<=_)/).flatMap((part, i) => (i ? [make("wbr"), part] : [part])));
 
-const settingText = (row) => [row.scale, row.budget, `n=${row.n_train}`, row.params_target && `${countText(row.params_target)} params`].filter(Boolean).join(" · ");
+const samplesText = (row) => `n=${row.n_train}${row.held_out ? ` + ${row.held_out} held out` : ""}`;
+
+const settingText = (row) => [row.scale, row.budget, samplesText(row), row.params_target && `${countText(row.params_target)} params`].filter(Boolean).join(" · ");

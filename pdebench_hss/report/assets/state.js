@@ -91,7 +91,7 @@ function choose(changes) {
 }
 
 const textOf = (row) =>
-  (row.text ??= [row.task, row.equation, row.model, row.scale, row.budget, row.n_train, row.metric, row.status, row.reason, boardName(row), kindOf(row)]
+  (row.text ??= [row.task, row.equation, row.model, row.scale, row.budget, row.n_train, row.metric, row.status, row.reason, row.note, boardName(row), kindOf(row)]
     .join(" ").toLowerCase());
 
 const boardName = (row) => data.summary.boards[row.board];

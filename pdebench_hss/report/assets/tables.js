@@ -100,7 +100,7 @@ const COLUMNS = [
   { name: "rank", title: "#", number: true, cell: (row) => row.rank ?? NONE },
   { name: "board", title: "Board", value: boardName, flat: true },
   { name: "task", title: "Task", class: "name", flat: true, cell: (row) => breakable(row.task) },
-  { name: "model", title: "Model", class: "name", cell: (row) => trialLink(row, modelTitle(row.model)) },
+  { name: "model", title: "Model", class: "name", cell: modelCell },
   { name: "test_err_mean", title: "Error", number: true, result: true, cell: errorCell },
   { name: "skill", title: "Skill", number: true, result: true, cell: (row) => make("span", { class: row.skill > 0 ? "good" : null }, skillText(row.skill)) },
   { name: "params_real", title: "Params", number: true, optional: true, result: true, cell: (row) => (row.params_real ? countText(row.params_real) : NONE) },
@@ -115,6 +115,12 @@ const COLUMNS = [
   { name: "n_train", title: "Train size", number: true, optional: true, flat: true },
   { name: "params_target", title: "Size asked for", number: true, optional: true, flat: true, cell: (row) => countText(row.params_target) },
 ];
+
+// Under the name: what is the model's own of its training, and in how many tries its options were chosen.
+function modelCell(row) {
+  const link = trialLink(row, modelTitle(row.model));
+  return row.note ? make("span", {}, link, make("small", { class: "note" }, row.note)) : link;
+}
 
 function errorCell(row) {
   const text = meanText(row.test_err_mean, row.test_err_std);

@@ -28,6 +28,7 @@ function fillTrial(body, { row, trial }) {
   body.replaceChildren(
     ...[
       make("p", { class: "quiet" }, `${row.equation.replace("--", "–")} · ${settingText(row)} · ${row.metric}${data.summary.boards.length > 1 ? ` · board ${boardName(row)}` : ""}`),
+      row.note ? make("p", {}, row.note) : null,
       seedList(row, trial),
       trial.status === "ok" ? null : make("p", { class: "bad" }, make("strong", {}, trial.status), `: ${trial.reason}`),
       make("div", { class: "charts" }, ...trialFigures(row, trial, detail)),
@@ -52,7 +53,8 @@ function seedList(row, current) {
 function trialFigures(row, trial, detail) {
   const figures = [];
   if (detail?.errors.length) figures.push(distributionFigure(row, detail));
-  if (detail?.curve.length) figures.push(curveFigure(row, detail));
+  if (detail?.curve.length) figures.push(curveFigure("Learning curve", "training loss", detail.curve));
+  if (detail?.held_out.length) figures.push(curveFigure("Held-out error", `${row.metric} of held-out samples`, detail.held_out, "lines+markers"));
   if (detail?.by_step.length > 1) figures.push(stepFigure(row, detail));
   return figures;
 }
@@ -71,13 +73,14 @@ function distributionFigure(row, detail) {
   });
 }
 
-function curveFigure(row, detail) {
-  const [steps, losses] = detail.curve;
-  return figure("Learning curve", "training loss against steps", `Training loss from ${errorText(losses[0])} to ${errorText(losses.at(-1))}.`, () => {
-    const settings = layout({ title: "step" }, { title: "training loss", log: true });
-    const positive = losses.filter((loss) => loss > 0);
+// Against steps; ``what`` is measured, from its first value to its last.
+function curveFigure(title, what, [steps, values], mode = "lines") {
+  const summary = `${what[0].toUpperCase()}${what.slice(1)} from ${errorText(values[0])} to ${errorText(values.at(-1))}.`;
+  return figure(title, `${what} against steps`, summary, () => {
+    const settings = layout({ title: "step" }, { title: what, log: true });
+    const positive = values.filter((value) => value > 0);
     if (positive.length) Object.assign(settings.yaxis, logTicks(positive));
-    return { traces: [{ x: steps, y: losses, mode: "lines", line: { color: themed("accent"), width: 2 }, hovertemplate: "step %{x}: %{y:.3g}<extra></extra>" }], settings };
+    return { traces: [{ x: steps, y: values, mode, line: { color: themed("accent"), width: 2 }, hovertemplate: "step %{x}: %{y:.3g}<extra></extra>" }], settings };
   });
 }
 
@@ -163,6 +166,7 @@ const factTable = (title, entries) => {
 
 function facts(trial, detail) {
   const measured = Object.fromEntries(["test_err", ...data.summary.measured].map((name) => [name, trial[name]]));
+  measured["held-out"] = trial.val_err;
   const cost = { "fit / s": trial.fit_seconds, "predict / ms per sample": trial.predict_ms, "peak memory / MB": trial.peak_memory_mb };
   if (!detail) return factTable("Metrics", measured);
   const spent = Object.fromEntries(Object.entries(detail.spent).map(([name, value]) => [`trained: ${name}`, value]));

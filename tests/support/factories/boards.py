@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +49,19 @@ def page_record(trial: Trial, error: float | None = 0.1, status="ok", reason="",
             "samples": make_samples(error, pictures),
             **fields,
         },
+    )
+
+
+def held_out_record(trial: Trial, errors: list[float], error: float = 0.1) -> Record:
+    """Of a training that was looked at on held-out samples: their mean error every ten steps, the last as it ended."""
+    record = page_record(trial, error)
+    steps = 10 * np.arange(1, len(errors) + 1)
+    curve = {"val_steps": steps, "val_seconds": 0.01 * steps, "val_errors": np.array(errors)}
+    return dataclasses.replace(
+        record,
+        metrics={**record.metrics, "val_err": errors[-1]},
+        data={**record.data, "n_val": trial.val},
+        samples={**record.samples, **curve, "error_val_err": np.full(trial.val, errors[-1])},
     )
 
 
