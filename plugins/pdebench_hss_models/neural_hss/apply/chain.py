@@ -123,8 +123,9 @@ class Gradients:
     """Of the blocks of all maps. Those of U and V are written transposed: BLAS is quick with the short side first."""
 
     def __init__(self, a: Factors) -> None:
-        self.D = [torch.empty_like(block) for block in a.D]
-        self.Ut, self.Vt = ([torch.empty_like(block.mT) for block in of] for of in (a.U, a.V))
+        self.D = [block.new_empty(block.shape) for block in a.D]
+        # In one piece, or BLAS would be called node by node: empty_like keeps the order of a transposed tensor.
+        self.Ut, self.Vt = ([block.new_empty(block.mT.shape) for block in of] for of in (a.U, a.V))
         self._parts = [[room.unbind(0) for room in rooms] for rooms in (self.D, self.Ut, self.Vt)]
 
     def write(self, k: int, forward: Swept, back: Swept) -> None:
