@@ -107,7 +107,7 @@ def measured_how(table: pd.DataFrame) -> str:
     """On how many threads, and by which clock."""
     first = table.iloc[0]
     clock = "time on the clock" if first["clock"] == "wall" else "CPU time, the machine being busy"
-    return f"{first['threads']:.0f} thread{'s' * (first['threads'] > 1)}, {clock}:\n\n"
+    return f"{first['threads']:.0f} thread{'s' if first['threads'] > 1 else ''}, {clock}:\n\n"
 
 
 def markdown(head: list[str], rows: list[list[str]]) -> str:

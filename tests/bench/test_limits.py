@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from pdebench_hss.base.machine import cache_bytes
 from pdebench_hss.bench.limits import COPIED, GEMM, Speeds, Work, bound, kept_bytes, least_bytes, limit_ms, speeds
-from pdebench_hss.bench.models import Subject, best_batch, largest_batch
+from pdebench_hss.bench.models import Subject, best_batch, largest_batch, settled
 from pdebench_hss.bench.timing import Timing
 from pdebench_hss.training import flops
 
@@ -130,3 +130,17 @@ def test_the_best_batch_has_the_least_time_per_sample() -> None:
 def test_a_batch_that_is_too_large_is_halved() -> None:
     assert largest_batch(lambda b: 0.5 if b <= 20 else None, 128) == (16, 0.5)
     assert largest_batch(lambda b: None, 8) == (1, None)
+
+
+def test_a_best_batch_that_turns_out_slower_is_given_up_for_the_recipes() -> None:
+    def row(model: str, at: str, batch: int, sample_ms: float) -> dict:
+        return {"task": "t", "model": model, "at": at, "batch": batch, "sample_ms": sample_ms}
+
+    rows = [
+        row("a", "recipe", 64, 1.0),
+        row("a", "best", 16, 2.0),
+        row("b", "recipe", 64, 2.0),
+        row("b", "best", 16, 1),
+    ]
+    slow = {"task": "t", "model": "c", "at": "recipe", "status": "too_slow"}
+    assert settled([*rows, slow]) == [rows[0], row("a", "best", 64, 1.0), rows[2], rows[3], slow]

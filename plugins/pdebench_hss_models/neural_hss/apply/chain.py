@@ -38,8 +38,8 @@ class Stack(NamedTuple):
 
     @classmethod
     def of(cls, a: Factors) -> Stack:
-        blocks = ([block.unbind(0) for block in of] for of in (a.D, a.U, [v.mT for v in a.V]))
-        return cls(*blocks, nodes=[d.shape[1] for d in a.D])
+        d, u, vt = ([block.unbind(0) for block in of] for of in (a.D, a.U, [v.mT for v in a.V]))
+        return cls(d, u, vt, [block.shape[1] for block in a.D])
 
 
 class Swept(NamedTuple):
@@ -102,7 +102,8 @@ class _Chain(torch.autograd.Function):
 
 def sweep(a: Stack, k: int, x: Tensor) -> Swept:
     """Map k over ``x (nodes, size, batch)``, without the last and largest step."""
-    batch, up, down = x.shape[-1], [x], []
+    batch, up = x.shape[-1], [x]
+    down: list[Tensor] = []
     for vt, parents in zip(a.Vt, a.nodes[1:], strict=True):
         up.append(times(vt[k], up[-1]).view(parents, -1, batch))  # siblings joined: (nodes / 2, 2r, batch)
     for i in reversed(range(1, len(a.D))):
@@ -123,8 +124,9 @@ class Gradients:
     """Of the blocks of all maps. Those of U and V are written transposed: BLAS is quick with the short side first."""
 
     def __init__(self, a: Factors) -> None:
-        self.D = [torch.empty_like(block) for block in a.D]
-        self.Ut, self.Vt = ([torch.empty_like(block.mT) for block in of] for of in (a.U, a.V))
+        self.D = [block.new_empty(block.shape) for block in a.D]
+        # In one piece, or BLAS would be called node by node: empty_like keeps the order of a transposed tensor.
+        self.Ut, self.Vt = ([block.new_empty(block.mT.shape) for block in of] for of in (a.U, a.V))
         self._parts = [[room.unbind(0) for room in rooms] for rooms in (self.D, self.Ut, self.Vt)]
 
     def write(self, k: int, forward: Swept, back: Swept) -> None:
