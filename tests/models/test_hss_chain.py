@@ -75,28 +75,6 @@ def test_gradcheck_of_a_chain(way) -> None:
     assert torch.autograd.gradcheck(call, (z, *values), fast_mode=True)
 
 
-@pytest.mark.parametrize("slope", [0.9, 1.0, 1e-7, 0.0, -0.3])
-def test_activations_in_place_and_not_have_the_gradients_of_torchs_own(slope) -> None:
-    made = make(16, ACTIVE[2])
-    nn.init.constant_(made.slopes, slope)
-    z = torch.randn(5, 16, dtype=torch.float64, requires_grad=True)
-    y, expected = made(z), one_by_one(z, made)
-    torch.testing.assert_close(y, expected, rtol=0, atol=1e-12)
-    wanted = gradients(expected, z, made)
-    for _ in range(2):  # a second backward pass finds what the first one found
-        for a, b in zip(gradients(y, z, made), wanted):
-            torch.testing.assert_close(a, b, rtol=0, atol=1e-12)
-
-
-def test_what_is_done_to_the_output_does_not_change_the_gradient() -> None:
-    made, z = make(16, ACTIVE[2]), torch.randn(5, 16, dtype=torch.float64, requires_grad=True)
-    expected = gradients(one_by_one(z, made), z, made)
-    y = made(z)
-    y.detach().zero_()
-    for a, b in zip(gradients(y, z, made), expected):
-        torch.testing.assert_close(a, b, rtol=0, atol=1e-12)
-
-
 def test_single_precision_is_as_close_as_rounding_allows() -> None:
     made = make(64, ACTIVE[1]).float()
     z = torch.randn(5, 64)

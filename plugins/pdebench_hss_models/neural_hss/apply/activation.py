@@ -9,8 +9,6 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
-SMALLEST_SLOPE = 1e-6  # below it LeakyReLU(x) says too little of x
-
 
 def leaky_relu(x: Tensor, slope: Tensor) -> Tensor:
     """``slope`` has one entry. A GPU keeps torch's own, which needs not wait for the slope's value."""
@@ -36,14 +34,3 @@ def leaky_relu_gradients(g: Tensor, x: Tensor, slope: float) -> tuple[Tensor, Te
     """Of x and of the slope, ``(1,)``, from that of LeakyReLU(x)."""
     gx = torch.ops.aten.leaky_relu_backward(g, x, slope, False)
     return gx, x.clamp(max=0).mul_(g).sum().view(1)
-
-
-def recoverable(slope: float) -> bool:
-    """Whether x follows from y = LeakyReLU(x), so that y may take its place in memory."""
-    return slope > SMALLEST_SLOPE
-
-
-def gradients_from_result(g: Tensor, y: Tensor, slope: float) -> tuple[Tensor, float]:
-    """As `leaky_relu_gradients`, from y = LeakyReLU(x) with a `recoverable` slope; both lie in memory in one piece."""
-    gx = torch.ops.aten.leaky_relu_backward(g, y, slope, True)
-    return gx, torch.dot(y.clamp(max=0).view(-1), g.view(-1)).item() / slope  # x = y / slope where y < 0

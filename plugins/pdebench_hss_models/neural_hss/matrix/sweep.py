@@ -47,19 +47,19 @@ def coefficients(a: Factors, x: Tensor) -> Coefficients:
     columns, up = x.shape[-1], [x]
     down: list[Tensor] = []
     for v, parents in zip(a.V, a.D[1:], strict=True):
-        up.append(times(v.mT, up[-1]).view(len(parents), -1, columns))  # siblings joined: (nodes / 2, 2r, columns)
+        up.append(_times(v.mT, up[-1]).view(len(parents), -1, columns))  # siblings joined: (nodes / 2, 2r, columns)
     for i in range(a.levels, 0, -1):
-        y = times(a.D[i], up[i])
+        y = _times(a.D[i], up[i])
         if down:
-            y = times(a.U[i], down[-1], onto=y)
+            y = _times(a.U[i], down[-1], onto=y)
         down.append(y.view(len(a.U[i - 1]), -1, columns))  # and parted again: (2 nodes, r, columns)
     return Coefficients(up, down[::-1])
 
 
 def product(a: Factors, c: Coefficients, onto: Tensor | None = None) -> Tensor:
     """The last step, ``(nodes, size, columns)``; added to ``onto`` in place if that is given."""
-    y = times(a.D[0], c.up[0], onto)
-    return times(a.U[0], c.down[0], y) if a.levels else y
+    y = _times(a.D[0], c.up[0], onto)
+    return _times(a.U[0], c.down[0], y) if a.levels else y
 
 
 def block_gradients(forward: Coefficients, back: Coefficients) -> Factors:
@@ -71,7 +71,7 @@ def block_gradients(forward: Coefficients, back: Coefficients) -> Factors:
     )
 
 
-def times(a: Tensor, x: Tensor, onto: Tensor | None = None) -> Tensor:
+def _times(a: Tensor, x: Tensor, onto: Tensor | None = None) -> Tensor:
     """a x for every node. A single column is sent through BLAS as a row, which is several times faster."""
     if x.shape[-1] == 1:
         y = torch.bmm(x.mT, a.mT).mT
