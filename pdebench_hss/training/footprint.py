@@ -30,7 +30,7 @@ from .trial_device import autocast
 
 Sizes = tuple[int, int]
 USUAL: Sizes = (2, 4)  # samples of the two passes; one sample may take another way through a library than several
-FEWEST: Sizes = (1, 2)  # where memory is short
+FEWEST: Sizes = (2, 3)  # where memory is short: that of three samples is needed to look
 
 
 class Line(NamedTuple):

@@ -27,7 +27,7 @@ from ..contract.budget import Budget, Spent
 from ..contract.optimizer import Optimizer
 from . import checkpoints, flops, warmup
 from .clocks import Clocks
-from .footprint import FEWEST, line_through
+from .footprint import FEWEST, USUAL, line_through
 from .graphs import make_step
 from .heldout import HeldOut, HeldOutCurve
 from .objective import Objective
@@ -107,7 +107,7 @@ def count_step_flops(
         return total
 
     if piece is not None:
-        return peers.same(line_through(counted, FEWEST).at(batch))
+        return peers.same(line_through(counted, USUAL if piece >= max(USUAL) else FEWEST).at(batch))
     try:
         total = counted(batch)
     except torch.cuda.OutOfMemoryError:

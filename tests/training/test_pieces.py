@@ -87,8 +87,8 @@ def test_every_built_in_model_in_pieces_has_the_gradient_of_the_whole_batch(mode
         assert abs(part_loss - loss) <= 1e-13 * loss
         assert (parts - whole).norm() <= 1e-12 * whole.norm()
     single, train32 = problem(model, task, dtype=torch.float32)
-    counts = [loop.count_step_flops(single, train32, 6, piece=piece) for piece in (None, 2)]
-    assert counts[0] == counts[1] > 0  # a budget of FLOPs buys as many steps
+    counts = [loop.count_step_flops(single, train32, 6, piece=piece) for piece in (None, 2, 4)]
+    assert counts[0] == counts[1] == counts[2] > 0  # a budget of FLOPs buys as many steps
 
 
 @given(st.integers(1, 40), st.integers(1, 40))
