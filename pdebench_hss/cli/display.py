@@ -5,7 +5,9 @@ from __future__ import annotations
 import sys
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import pandas as pd
@@ -138,6 +140,9 @@ class LiveReporter(PlainReporter):
         self._remove(trial.key)
         super().trial_finished(trial, record)
 
+    def counted(self, what: str, done: int, total: int) -> None:
+        self._update(what, visible(what), done / total, f"{done}/{total}")
+
     def _update(self, key: str, description: str, fraction: float, detail: str) -> None:
         if key not in self._bars:
             self._bars[key] = self._progress.add_task(description, total=1.0, detail=detail)
@@ -146,6 +151,21 @@ class LiveReporter(PlainReporter):
     def _remove(self, key: str) -> None:
         if key in self._bars:
             self._progress.remove_task(self._bars.pop(key))
+
+
+@contextmanager
+def counting_bar(what: str) -> Iterator[Callable[[int, int], None]]:
+    """A bar for work in so many parts on a terminal, a line now and then anywhere else."""
+    said = time.monotonic()
+
+    def tell(done: int, total: int) -> None:
+        nonlocal said
+        if done < total and time.monotonic() - said >= PLAIN_SECONDS:
+            said = time.monotonic()
+            console.print(f"…  {visible(what)}  {done} of {total}", markup=False)
+
+    with make_reporter() as reporter:
+        yield partial(reporter.counted, what) if isinstance(reporter, LiveReporter) else tell
 
 
 def name(trial: Trial) -> str:
