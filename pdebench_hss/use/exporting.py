@@ -3,13 +3,14 @@
     model + normalisation (`physical`) -> a graph -> the file -> read again, run, and compared with the model
 
 So a file that is there computes what the model computes, to rounding. The batch may have any size where the model's
-code does not depend on it; elsewhere it is fixed, and the outcome says so. What a format can't express is a `UsageError`
-with the reason.
+code does not depend on it; elsewhere it is fixed, and the outcome says so. What a format can't express is an error that
+says why.
 """
 
 from __future__ import annotations
 
 import contextlib
+import copy
 import io
 import logging
 import warnings
@@ -88,15 +89,24 @@ def _check(loaded: LoadedModel, to: str, steps: int) -> None:
 
 def _trace(module: nn.Module, loaded: LoadedModel, batch: int, who: str) -> tuple[Any, bool]:
     """The graph, and whether it takes a batch of any size."""
+    copy.deepcopy(module)(_inputs(loaded, EXAMPLE_BATCH))  # what is computed once and kept is kept before the tracing
     any_size = {"x": {0: torch.export.Dim("batch")}}
-    try:
-        return torch.export.export(module, (_inputs(loaded, EXAMPLE_BATCH),), dynamic_shapes=any_size), True
-    except Exception:  # its code depends on the size: torch has several ways to say so
-        pass
-    try:
-        return torch.export.export(module, (_inputs(loaded, batch),)), False
-    except Exception as error:
-        raise UsageError(f"{who} can't be exported: torch can't trace it ({_reason(error)})") from error
+    # Each in a copy: what a model remembers of being traced is nothing that it could compute with. The strict way reads
+    # the code itself, and so understands the length of a batch that the other takes for a number. With gradients a
+    # model may do without what it remembers of earlier calls.
+    ways = (
+        *((strict, any_size, EXAMPLE_BATCH, grad) for strict, grad in ((False, False), (True, False), (False, True))),
+        *((False, None, batch, grad) for grad in (False, True)),
+    )
+    for strict, shapes, size, grad in ways:
+        try:
+            inputs = (_inputs(loaded, size),)
+            with torch.set_grad_enabled(grad):
+                program = torch.export.export(copy.deepcopy(module), inputs, dynamic_shapes=shapes, strict=strict)
+            return program, shapes is not None
+        except Exception as error:  # torch has several ways to say that the code depends on the size
+            reason = _reason(error)
+    raise UsageError(f"{who} can't be exported: torch can't trace it ({reason})")
 
 
 def _inputs(loaded: LoadedModel, count: int) -> torch.Tensor:
@@ -133,7 +143,7 @@ def _complex_operator(program: Any) -> str:
 
 def _read_torch(path: Path) -> Callable[[torch.Tensor], np.ndarray]:
     module = torch.export.load(io.BytesIO(path.read_bytes())).module()
-    return lambda x: module(x).numpy()
+    return lambda x: module(x).detach().numpy()
 
 
 def _read_onnx(path: Path) -> Callable[[torch.Tensor], np.ndarray]:

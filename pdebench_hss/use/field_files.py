@@ -1,6 +1,6 @@
 """Arrays of people who use a model: ``.npy``, ``.npz`` and ``.h5``; ``file.h5:name`` names an array within a file.
 
-Whatever is wrong with a file is one line that names it. Nothing is unpickled, and what is written is whole or not there.
+Whatever is wrong with a file is one line that names it. Nothing is unpickled; what is written is whole or not there.
 """
 
 from __future__ import annotations
