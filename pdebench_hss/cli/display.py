@@ -35,6 +35,7 @@ from ..trials.trial import Trial
 
 console = Console(highlight=False, soft_wrap=True)
 MARKS = {Status.OK: "[green]✓[/]", Status.SKIPPED: "[yellow]–[/]"}
+MOST_REASONS = 3  # why models were not kept, on one line
 PLAIN_SECONDS = 10.0  # between progress lines when nobody watches
 
 
@@ -249,6 +250,19 @@ def print_outcome(config: RunConfig, outcome: Outcome, references: Sequence[Refe
     print_board(mine)
     note = _printed_note(outcome.plan, references)
     console.print(f"wrote {_written(config.out, outcome.paths)}{note}", markup=False)
+    for line in model_lines(config, outcome.records):
+        console.print(visible(line), markup=False)
+
+
+def model_lines(config: RunConfig, records: Sequence[Record]) -> list[str]:
+    """How many models there are to use, and why others were not kept."""
+    named = {record.key: record.artefacts.get("model", {}) for record in records if record.status == Status.OK}
+    sizes = [found["bytes"] for found in named.values() if "sha256" in found]
+    kept = f"kept {len(sizes)} model{'s' * (len(sizes) != 1)}, {human_bytes(sum(sizes))}, in {config.out}/models"
+    lost = [record for record in records if "reason" in named.get(record.key, {})]
+    reasons = [f"{r.trial.model_label} on {r.trial.task_label}: {named[r.key]['reason']}" for r in lost[:MOST_REASONS]]
+    more = f"; and {len(lost) - MOST_REASONS} more" if len(lost) > MOST_REASONS else ""
+    return [*([kept] if sizes else []), *([f"not kept: {'; '.join(reasons)}{more}"] if lost else [])]
 
 
 def _written(folder: str, paths: list[Path]) -> str:
