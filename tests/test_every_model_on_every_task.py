@@ -35,7 +35,7 @@ def test_every_model_on_every_task_at_scale_smoke(cli, tmp_path):
 
 
 def assert_models_answer_as_scored(folder: Path, count: int) -> None:
-    """A fresh process loads every model of the board, moved and packed, and finds the errors of the records, to the bit."""
+    """Loaded in a fresh process from the board, moved and packed: the errors are those of the records, to the bit."""
     shutil.move(folder / "board", folder / "elsewhere")
     pack(Store(folder / "elsewhere"))
     command = [sys.executable, loaded_answers.__file__, str(folder / "elsewhere")]
