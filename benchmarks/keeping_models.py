@@ -108,7 +108,7 @@ def using(board: Path, models: list[str], tasks: list[str], rounds: int) -> floa
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--models", default="resnet,fno,neural_hss,linear")
-    parser.add_argument("--tasks", default="poisson_1d,burgers_1d,poisson_disk")
+    parser.add_argument("--tasks", default="poisson_1d,burgers_1d,poisson_2d")
     parser.add_argument("--rounds", type=int, default=3)
     chosen = parser.parse_args()
     torch.set_num_threads(1)

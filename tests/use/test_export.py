@@ -17,13 +17,13 @@ CLOSED = ("hss_fit", "linear", "linear_symmetric", "mean")
 
 @pytest.fixture(scope="module")
 def boards(tmp_path_factory):
-    """Every model on a line, and those that can on a rollout in two dimensions with history."""
+    """Every model on a line, some in two dimensions and on a rollout with history."""
     folder = tmp_path_factory.mktemp("exported")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PDEBENCH_HSS_CACHE", str(folder / "cache"))
         options = {"scale": "smoke", "executor": "inline", "out": str(folder / "board")}
         run([*NETWORKS, *CLOSED, "coarse_solver", "fno[way=fft]"], "poisson_1d", **options)
-        run(["factformer", "resnet", "neural_hss"], "poisson_disk", **options)
+        run(["factformer", "resnet", "neural_hss"], "poisson_2d_lshape", **options)
         run(["resnet", "fno"], "burgers_1d[history=2]", **options)
     return folder / "board"
 
@@ -58,7 +58,7 @@ def test_complex_numbers_are_the_reason_why_not(boards, tmp_path, name):
 @pytest.mark.parametrize("name", ["factformer", "resnet", "neural_hss"])
 @pytest.mark.parametrize("to", ["torch-export", "onnx"])
 def test_two_dimensions(boards, tmp_path, name, to):
-    assert export_model(load_model(boards, name, "poisson_disk"), to, tmp_path / "m").deviation < 1e-4
+    assert export_model(load_model(boards, name, "poisson_2d_lshape"), to, tmp_path / "m").deviation < 1e-4
 
 
 def test_a_rollout_is_one_step_or_as_many_as_asked_for(boards, tmp_path):
