@@ -32,6 +32,7 @@ class LoadedModel:
 
     def __init__(self, predictor: Predictor, record: Record, description: Mapping[str, Any]) -> None:
         self.predictor, self.record, self.description = predictor, record, description
+        self._other = predictor
 
     @property
     def module(self) -> Any:
@@ -100,8 +101,8 @@ class LoadedModel:
             raise UsageError(f"inputs are on a grid {inputs.shape[2:]}; this model was trained on {self.task.grid}")
         if not len(inputs):
             raise UsageError("inputs hold no sample")
-        finite = np.isfinite(inputs).reshape(len(inputs), -1).all(axis=1)
-        if not finite.all():
+        if not np.isfinite(inputs).all():
+            finite = np.isfinite(inputs).reshape(len(inputs), -1).all(axis=1)
             raise UsageError(
                 f"inputs hold NaN or infinity in {int((~finite).sum())} of {len(inputs)} samples, "
                 f"the first is sample {int(np.argmin(finite))}"
@@ -119,7 +120,9 @@ class LoadedModel:
 
     def _with_batch(self, batch: int) -> Predictor:
         p = self.predictor
-        return p if batch == p.batch else Predictor(p.model, p.task, p.normalizer, batch, p.device, p.precision)
+        if batch != self._other.batch:  # the last one that was asked for is kept
+            self._other = Predictor(p.model, p.task, p.normalizer, batch, p.device, p.precision)
+        return p if batch == p.batch else self._other
 
     def _cut(self, answer: np.ndarray, steps: int | None) -> np.ndarray:
         """A classical solver answers whole trajectories."""
