@@ -15,11 +15,13 @@ from . import (
     compare,
     data,
     doctor,
+    export,
     listing,
     new,
     pack,
     params,
     plot,
+    predict,
     report,
     run,
     show,
@@ -70,6 +72,8 @@ app.command("plot")(plot.plot)
 app.command("report")(report.report)
 app.command("serve")(report.serve)
 app.command("pack")(pack.pack)
+app.command("predict")(predict.predict)
+app.command("export")(export.export)
 app.command("bench")(bench.bench)
 app.add_typer(data.app, name="data")
 app.command("doctor")(doctor.doctor)

@@ -38,6 +38,13 @@ MaxMemoryOption = Annotated[
     str | None, typer.Option(help="What training may take in memory, e.g. 4G: batches are computed in pieces that fit.")
 ]
 DataDirOption = Annotated[str | None, typer.Option(help="Take the data from public files in this directory.")]
+KeepModelsOption = Annotated[
+    bool | None,
+    typer.Option("--keep-models/--no-keep-models", help="Keep the trained models in the board, to be used (default)."),
+]
+KeepUpToOption = Annotated[
+    str | None, typer.Option(help="Keep models of at most this many bytes each, e.g. 200M.  [default: 50M]")
+]
 ForceOption = Annotated[bool | None, typer.Option("--force", help="Run trials again even if they have a record.")]
 
 RENAMED = {"plugin": "plugins", "strict": "strict_plugins"}  # an option that may be repeated has a singular name

@@ -27,10 +27,10 @@ from ..data.holdout import parse_share
 
 TEXTS = (
     *("scale", "budget", "executor", "device", "precision", "out", "data_dir", "ray_address", "storage", "resources"),
-    "tuned",
+    *("tuned", "keep_models_up_to"),
 )
 # Where a run keeps things and what it runs on does not change what it asks for.
-PLACES = ("out", "force", "plugins", "ray_address", "storage", "cuda_graphs")
+PLACES = ("out", "force", "plugins", "ray_address", "storage", "cuda_graphs", "keep_models", "keep_models_up_to")
 
 
 def _is_text(value: Any) -> bool:
@@ -58,7 +58,7 @@ _TYPES: dict[str, tuple[Callable[[Any], bool], str]] = {
     **dict.fromkeys(("models", "tasks", "plugins"), (_is_names, "a name or a list of names")),
     **dict.fromkeys(TEXTS, (_is_text, "text")),
     **dict.fromkeys(("jobs", "train_size", "data_seed", "ddp"), (_is_whole, "a whole number")),
-    **dict.fromkeys(("force", "strict_plugins", "cuda_graphs"), (_is_choice, "true or false")),
+    **dict.fromkeys(("force", "strict_plugins", "cuda_graphs", "keep_models"), (_is_choice, "true or false")),
     "timeout": (_is_number, "a number of seconds"),
     "max_memory": (lambda value: _is_text(value) or _is_number(value), "a size such as 4G"),
     "match_params": (lambda value: _is_text(value) or _is_number(value), "a count such as 300k"),
@@ -98,6 +98,8 @@ class RunConfig:
     resources: str | None = None
     ray_address: str | None = None
     storage: str | None = None
+    keep_models: bool = True
+    keep_models_up_to: str = "50M"
 
     def __post_init__(self) -> None:
         for name, (fits, expected) in _TYPES.items():
@@ -119,7 +121,7 @@ class RunConfig:
         if self.val is not None:
             parse_share(self.val)
         # Bad ones are refused before anything starts.
-        _ = self.seed_list, self.parsed_budget, self.params_target, self.memory_limit
+        _ = self.seed_list, self.parsed_budget, self.params_target, self.memory_limit, self.model_bytes
         parse_resources(self.resources or "")
         if self.ray_address is not None and self.executor != "ray":
             raise UsageError(f"--ray-address belongs to --executor ray, not {self.executor}")
@@ -145,6 +147,12 @@ class RunConfig:
     def memory_limit(self) -> int:
         """Bytes that a trial may take; 0 where there is no limit."""
         return 0 if self.max_memory is None else int(parse_count(self.max_memory, "--max-memory"))
+
+    @property
+    def model_bytes(self) -> int:
+        """How large a model may be to be kept; 0 if none is."""
+        limit = int(parse_count(self.keep_models_up_to, "--keep-models-up-to"))
+        return limit if self.keep_models else 0
 
     @cached_property
     def resolved_device(self) -> devices.Device:

@@ -239,7 +239,8 @@ class Run:
         return LazyWork(cells, self._work_of)
 
     def _work_of(self, cell: Cell) -> Work:
-        context = replace(self._context(cell.dataset), checkpoint=self._checkpoint(cell.trial))
+        kept = self.config.model_bytes if cell.trial.judge == "test" else 0
+        context = replace(self._context(cell.dataset), checkpoint=self._checkpoint(cell.trial), keep_models=kept)
         return Work(cell.trial, context, self._needs(cell), str(self.store.log(cell.trial.key)))
 
     def _context(self, dataset: cache.Dataset) -> Context:
@@ -285,8 +286,7 @@ class Run:
 
     def _finish(self, trial: Trial, record: Record) -> None:
         """Keep a record, and tell everybody who listens."""
-        record = self._with_plugins(record)
-        kept = self._put(record)
+        record, kept = self._put(self._with_plugins(record))
         complete, record = record, replace(record, samples={})  # on disk; a long plan's would fill the memory
         if kept is not None:
             where = f"attempts/{trial.key}.json"
@@ -318,10 +318,12 @@ class Run:
         provenance = {**record.provenance, "versions": {**versions, **known}, "plugins": plugins}
         return replace(record, provenance=shared(provenance, self._parts))
 
-    def _put(self, record: Record) -> Record | None:
-        """Write a record and clear away what its trial left; returns the record that is kept instead, if any."""
+    def _put(self, record: Record) -> tuple[Record, Record | None]:
+        """Write a record and the model it carries, and clear away what else its trial left; returns it as it was
+        written, and the record that is kept instead, if any."""
         trial = record.trial
         try:
+            record = self.store.keep_model(record)
             kept = self.store.put(record)
         except OSError as error:
             raise StoreError(
@@ -333,4 +335,4 @@ class Run:
             storage.remove(self._checkpoint(trial))
         if record.status in FINE:
             self.store.log(trial.key).unlink(missing_ok=True)
-        return kept
+        return record, kept

@@ -26,3 +26,4 @@ class Context:
     gpu: int = 0  # of those that the process sees
     cuda_graphs: bool = False
     max_memory: int = 0  # bytes that a trial may take (see `pieces`); 0 means: not limited
+    keep_models: int = 0  # bytes that a model may have to be kept; 0: none is

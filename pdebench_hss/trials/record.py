@@ -33,6 +33,8 @@ class Record:
     predict_ms   milliseconds per test sample
     levels       of a classical solver: level, error and milliseconds per sample of each, on the first test samples
     peak_memory  bytes beyond what the process held before the trial
+    artefacts    what it left to be used, by kind: ``model`` has the ``sha256`` of its description and the ``bytes`` of
+                 its weights (`artefacts`), or the ``reason`` why it was not kept
     data         content hash, sizes, and what a sample cost to generate (seconds of one core; None if imported)
     provenance   versions, source commit, hardware, threads, device, times; ``metrics``: who brought those that are not
                  built in, ``unmeasured``: why others are missing
@@ -41,6 +43,7 @@ class Record:
                  several share one), ``curve_steps``, ``curve_losses``, ``val_steps|seconds|errors`` (the
                  error on held-out samples along the way), and ``picture_*`` of the best, median and worst
                  test sample (see `pictures`)
+    left         the artefacts themselves, on their way to disk; not part of what is stored as a record
     """
 
     key: str
@@ -57,11 +60,13 @@ class Record:
     peak_memory: int | None = None
     data: dict[str, Any] = field(default_factory=dict)
     provenance: dict[str, Any] = field(default_factory=dict)
+    artefacts: dict[str, dict[str, Any]] = field(default_factory=dict)
     samples: dict[str, np.ndarray] = field(default_factory=dict, repr=False, compare=False)
+    left: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
     def to_json(self, arrays: str = "") -> str:
         """The record as a file; ``arrays`` is the hash of the file of its arrays, empty if it has none."""
-        content = {name: value for name, value in self.to_plain().items() if name != "samples"}
+        content = {name: value for name, value in self.to_plain().items() if name in FIELDS}
         return json.dumps(validation.sealed(_plain(content), arrays), indent=1, allow_nan=False) + "\n"
 
     @classmethod
@@ -82,7 +87,7 @@ class Record:
         return cls(**{**fields, "trial": Trial.from_dict(fields["trial"]), "status": Status(fields["status"])})
 
 
-FIELDS = tuple(f.name for f in dataclasses.fields(Record) if f.name != "samples")
+FIELDS = tuple(f.name for f in dataclasses.fields(Record) if f.name not in ("samples", "left"))
 
 
 def _plain(value: Any) -> Any:

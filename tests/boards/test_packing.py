@@ -308,13 +308,13 @@ def test_the_command_says_what_was_saved_and_run_goes_on_beside_the_pack(cli, to
     assert (packed.code, packed.err) == (0, "")
     assert packed.out.startswith("packed board: 1 records in 3 files, ")
     assert "(was 2 files, " in packed.out
-    assert packed.out.endswith("pictures of 1 trials kept\n")
+    assert "; pictures of 1 trials kept, models of 1, " in packed.out
     more = cli(*run, "--out", "board", "--seeds", "2")
     assert "1 to run, 1 cached" in more.out, more.err
     assert len(list((tmp_path / "board" / "records").glob("*.json"))) == 1
     merged = cli("pack", "board", "--no-pictures")
     assert merged.out.startswith("packed board: 2 records in 2 files, ")
-    assert merged.out.endswith("pictures of 0 trials kept\n")
+    assert "; pictures of 0 trials kept, models of 2, " in merged.out
 
 
 # --- the boards of this repository ------------------------------------------------------------------------------------

@@ -26,7 +26,7 @@ from ...workers.events import Done, Emitted, Ended, Started
 from ...workers.pool import WorkerPool
 from ...workers.worker import Job
 from . import TrialEvent, TrialFinished, TrialProgress, TrialStarted
-from .halves import Ending, ending_from, job
+from .halves import Ending, ending_from, job, result_limit
 
 if TYPE_CHECKING:
     from ...trials.context import Context
@@ -102,7 +102,7 @@ def run_parcel(parcel: Parcel, mailbox: Any) -> Answer:
 
 def _run(todo: Job, parcel: Parcel, mailbox: Any) -> Ended:
     """Run the job to its end, which is returned; the rest is posted."""
-    pool = _warm_pool(parcel.context.threads, waiting([parcel.trial.budget]))
+    pool = _warm_pool(parcel.context.threads, waiting([parcel.trial.budget]), parcel.context.keep_models)
     trial, is_first = parcel.trial, parcel.context.peer == 0
     try:
         for event in pool.run([todo], parcel.timeout):
@@ -121,15 +121,15 @@ def _run(todo: Job, parcel: Parcel, mailbox: Any) -> Ended:
     raise RuntimeError(f"the process of trial {trial.key} was lost")
 
 
-_pools: dict[tuple[int, str, bool], WorkerPool] = {}
+_pools: dict[tuple[int, str, bool, int], WorkerPool] = {}
 
 
-def _warm_pool(threads: int, own: dict[str, str]) -> WorkerPool:
-    """The pool of this Ray worker; a new one if it is given other threads or GPUs than before, or waits otherwise."""
-    place = (threads, os.environ.get("CUDA_VISIBLE_DEVICES", ""), bool(own))
+def _warm_pool(threads: int, own: dict[str, str], model_bytes: int) -> WorkerPool:
+    """The pool of this Ray worker; a new one if threads, GPUs, limits or the way of waiting are others than before."""
+    place = (threads, os.environ.get("CUDA_VISIBLE_DEVICES", ""), bool(own), model_bytes)
     if place not in _pools:
         _close_pools()
-        _pools[place] = WorkerPool(1, threads, PRELOAD, [own])
+        _pools[place] = WorkerPool(1, threads, PRELOAD, [own], result_limit=result_limit(model_bytes))
     return _pools[place]
 
 
