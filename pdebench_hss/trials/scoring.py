@@ -62,6 +62,7 @@ def score_trial(trial: Trial, context: Context, registry: Registry, fitted: Fitt
         flops_step=fitted.flops_step,
         seconds=seconds,
         predict_ms=fitted.predict_ms,
+        serving=fitted.serving,
         peak_memory=fitted.peak_memory,
         provenance={**fitted.provenance, "ended": ended},
         **vars(scores),
@@ -103,6 +104,7 @@ def _score_test(test: data.Split, task: TaskInfo, fitted: Fitted, scores: _Score
     for level, solutions in fitted.level_solutions.items():
         scores.levels.append({"level": int(level), "test_err": _mean_error(solutions, test.outputs, task)})
         scores.levels[-1]["predict_ms"] = float(fitted.level_ms[level])
+        scores.levels[-1]["latency_ms"] = float(fitted.level_latency_ms[level])
 
 
 def _errors(prediction: np.ndarray | None, outputs: np.ndarray, task: TaskInfo, split: str) -> dict[str, np.ndarray]:

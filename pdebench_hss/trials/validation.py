@@ -209,9 +209,9 @@ MORE: dict[str, Check] = {
     "reason": _text,
     "metrics": _values(_measure),
     "parameters": _fields({}, **dict.fromkeys(("real", "numel", "target"), _or_null(_natural))),
-    **dict.fromkeys(("spent", "seconds"), _values(_amount)),
+    **dict.fromkeys(("spent", "seconds", "serving"), _values(_amount)),
     **dict.fromkeys(("flops_step", "predict_ms", "peak_memory"), _amount),
-    "levels": _list_of(_fields({"level": _natural, "test_err": _measure, "predict_ms": _amount})),
+    "levels": _list_of(_fields({"level": _natural, "test_err": _measure, "predict_ms": _amount}, latency_ms=_amount)),
     "data": DATA,
     "provenance": PROVENANCE,
 }
@@ -352,7 +352,7 @@ def means_behind(metrics: Mapping[str, float], arrays: Mapping[str, np.ndarray])
 PARTNERS = (
     ("curve_steps", "curve_losses"),
     ("val_steps", "val_seconds", "val_errors"),
-    ("picture_index", "picture_input", "picture_truth", "picture_error"),
+    ("picture_index", "picture_input", "picture_truth", "picture_error", "picture_map"),
 )
 
 
@@ -388,6 +388,9 @@ def check_drawn(arrays: Mapping[str, np.ndarray]) -> None:
             raise Invalid("its pictures are damaged")
     if fields[1].shape != fields[2].shape:
         raise Invalid("its pictures are damaged")
+    error_map = arrays.get("picture_map")
+    if error_map is not None and (error_map.dtype.kind != "f" or error_map.shape != (2, *fields[2].shape[1:])):
+        raise Invalid("its map of errors is damaged")
 
 
 # --- plans -----------------------------------------------------------------------------------------------------------
