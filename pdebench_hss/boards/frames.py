@@ -121,8 +121,8 @@ def solver_levels(records: Iterable[Record]) -> pd.DataFrame:
         for level in record.levels:
             label = f"{record.trial.model}[level={level['level']}]"
             measured = {"model": label, "test_err_mean": level["test_err"], "predict_ms": level["predict_ms"]}
-            rows.append({**row, **measured})
-    return pd.DataFrame(rows, columns=LEADERBOARD_COLUMNS)
+            rows.append({**row, **measured, **dict.fromkeys(SERVING), "latency_ms": level.get("latency_ms")})
+    return pd.DataFrame(rows, columns=[*LEADERBOARD_COLUMNS, "latency_ms"])
 
 
 def _data_seconds(record: Record) -> float | None:

@@ -20,6 +20,7 @@ from . import (
     pack,
     params,
     plot,
+    recommend,
     report,
     run,
     show,
@@ -66,6 +67,7 @@ app.add_typer(new.app, name="new")
 app.command("cite")(cite.cite)
 app.command("leaderboard")(board.leaderboard)
 app.command("compare")(compare.compare)
+app.command("recommend")(recommend.recommend)
 app.command("plot")(plot.plot)
 app.command("report")(report.report)
 app.command("serve")(report.serve)

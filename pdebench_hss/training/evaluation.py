@@ -107,8 +107,8 @@ def time_prediction(
 
 
 def solve_levels(model: Any, inputs: np.ndarray) -> Iterator[tuple[int, np.ndarray, float, float]]:
-    """Level, solutions and seconds of each level of a classical solver, for a few of the inputs, and its seconds for one
-    of them alone; the first run counts where a second would take long."""
+    """Level, solutions and seconds of each level of a classical solver, for a few of the inputs, and its seconds for
+    one of them alone; the first run counts where a second would take long."""
     few = inputs[:LEVEL_SAMPLES]
     for level in model.levels:
         solve = partial(model.solve, level=level)

@@ -32,7 +32,7 @@ def pick(errors: np.ndarray) -> np.ndarray:
 def pictures(
     task: TaskInfo, inputs: np.ndarray, outputs: np.ndarray, prediction: np.ndarray, errors: np.ndarray
 ) -> dict[str, np.ndarray]:
-    """Arrays for `Record.samples`: ``picture_index`` (3,) and ``picture_input|truth|error`` (3, channels, *picture), and
+    """Arrays for `Record.samples`: ``picture_index`` (3,), ``picture_input|truth|error`` (3, channels, *picture), and
     ``picture_map`` (2, channels, *picture): mean and worst |error| over the test set."""
     index = pick(errors)
     difference = np.asarray(prediction[index], np.float64) - outputs[index]

@@ -30,8 +30,8 @@ class Record:
     flops_step   FLOPs of one training step (forward and backward of one batch)
     seconds      build, fit, predict (all test samples, median of a few), total
     predict_ms   milliseconds per test sample, in the batches of training
-    serving      how fast it answers (`serving`): ``latency_ms`` of one input alone; ``throughput`` in answers a second at
-                 ``best_batch``; both medians over calls, with the 10th and 90th percentile as ``_low`` and ``_high``
+    serving      how fast it answers (`serving`): ``latency_ms`` of one input alone; ``throughput`` in answers a second
+                 at ``best_batch``; medians over calls, with the 10th and 90th percentile as ``_low`` and ``_high``
     levels       of a classical solver: level, error, milliseconds per sample and ``latency_ms`` of one sample alone, on
                  the first test samples
     peak_memory  bytes beyond what the process held before the trial
