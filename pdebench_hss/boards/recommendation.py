@@ -75,18 +75,17 @@ def recommend(
     records, samples = read_records(store)
     results = sorted_results(records)
     rows = _of_task(leaderboard(results, samples), task, setting)
-    levels = solver_levels(record for record in records if record.trial.task_label == task)
-    levels = levels.merge(rows[GROUP].drop_duplicates(), on=GROUP).drop_duplicates([*GROUP, "model"])
+    levels = _like(solver_levels(records), rows.iloc[0]).drop_duplicates("model")  # of several seeds, the first
     solvers = registry.models_in("solver")
     done = rows[rows["test_err_mean"].notna() & (rows["n_seeds"] == rows["n_expected"])]
-    levels["kind"], done = KINDS[2], done.assign(kind=_kinds(done))
+    levels, done = levels.assign(kind=KINDS[2]), done.assign(kind=_kinds(done))
     if len(levels):  # among which is the level of its own row
         done = done[~done["model"].str.partition("[")[0].isin(solvers)]
     candidates = pd.concat([done, levels], ignore_index=True)
     if candidates.empty:
         raise UsageError(f"no model on {task!r} has a result yet; see: pdebench-hss leaderboard {store.path}")
     times, measure = _times(candidates, batched)
-    within = _samples_within(done, results, samples, limits.max_error)
+    within = _samples_within(done, results, samples, limits.max_error) + [np.nan] * len(levels)
     table = _judged(candidates.assign(**times, samples_within=within), limits)
     bad = rows[~rows["model"].isin(done["model"]) & (rows["status"] != Status.OK)]
     without = {f"{row['model']}": f"{row['status']}: {row['reason']}" for _, row in bad.iterrows()}
@@ -114,8 +113,15 @@ def _of_task(board: pd.DataFrame, task: str, setting: Sequence[str]) -> pd.DataF
     return rows
 
 
+def _like(table: pd.DataFrame, row: pd.Series) -> pd.DataFrame:
+    """The rows of the same task and setting."""
+    alike = [all(_text(a) == _text(b) for a, b in zip(names, row[GROUP], strict=True)) for names in table[GROUP].values]
+    return table[np.array(alike, dtype=bool)]
+
+
 def _text(value: object) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)
+    """As somebody types it; a target that there is not is None on one table and NaN on another."""
+    return "none" if value is None or value != value else f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def _kinds(rows: pd.DataFrame) -> list[str]:
@@ -137,12 +143,14 @@ def _times(rows: pd.DataFrame, batched: bool) -> tuple[dict[str, pd.Series], str
 def _samples_within(
     done: pd.DataFrame, results: pd.DataFrame, samples: Mapping[str, np.ndarray], limit: float | None
 ) -> list[float]:
-    """Of each row, the share of its test samples (of all its seeds) whose error is within the limit. Levels of a solver
-    come after them, and have no errors by sample."""
+    """Of each row, the share of its test samples (of all its seeds) whose error is within the limit."""
+    identity = [*GROUP, "model"]
+    keys: dict[tuple[str, ...], list[str]] = {}
+    for (_, names), key in zip(results[identity].iterrows(), results["key"], strict=True):
+        keys.setdefault(tuple(map(_text, names)), []).append(key)
     shares = []
-    for _, row in done.iterrows():
-        like = (results[[*GROUP, "model"]].map(_text) == row[[*GROUP, "model"]].map(_text)).all(axis=1)
-        known = [samples[key] for key in results.loc[like, "key"] if key in samples]
+    for _, names in done[identity].iterrows():
+        known = [samples[key] for key in keys[tuple(map(_text, names))] if key in samples]
         shares.append(float(np.mean(np.concatenate(known) <= limit)) if known and limit is not None else np.nan)
     return shares
 
@@ -150,12 +158,14 @@ def _samples_within(
 def _judged(rows: pd.DataFrame, limits: Limits) -> pd.DataFrame:
     rows = rows.assign(error=rows["test_err_mean"].astype(float))
     parts = [(rows["error"], limits.max_error), (rows["ms"], limits.max_ms)]
-    excess = pd.concat([values / limit for values, limit in parts if limit is not None], axis=1).max(axis=1, skipna=False)
+    shares = [values / limit for values, limit in parts if limit is not None]
+    excess = pd.concat(shares, axis=1).max(axis=1, skipna=False)
     rows = rows.assign(excess=excess.fillna(np.inf), qualifies=excess <= 1)
     rows["note"] = [_note(row, limits) for _, row in rows.iterrows()]
     order = np.where(rows["qualifies"], rows["ms"].fillna(np.inf), rows["excess"])
     rows = rows.assign(order=order).sort_values(["qualifies", "order", "error"], ascending=[False, True, True])
-    return rows.reindex(columns=COLUMNS).reset_index(drop=True)
+    numbers = [name for name in COLUMNS if name not in ("model", "kind", "qualifies", "note")]
+    return rows.reindex(columns=COLUMNS).reset_index(drop=True).astype(dict.fromkeys(numbers, float))
 
 
 def _note(row: pd.Series, limits: Limits) -> str:

@@ -116,10 +116,12 @@ def _answers(found: Recommendation) -> list[str]:
     def named(row: pd.Series) -> str:
         return f"{row['model']} (error {format_error(row['error'])}, {row['ms']:.3g} ms)"
 
-    good, (model, _, level) = found.qualifying, KINDS
+    good, (model, baseline, level) = found.qualifying, KINDS
     models, levels = good[good["kind"] == model], good[good["kind"] == level]
     trained = int((found.table["kind"] == model).sum())
     lines = [f"{len(models)} of {trained} trained models qualify" + (f": {_list(models)}." if len(models) else ".")]
+    if (free := good["kind"] == baseline).any():
+        lines.append(f"Of the baselines that need no gradient: {_list(good[free])}.")
     if (found.table["kind"] == level).any():
         lines.append(
             f"Of the classical solver, {named(levels.iloc[0])} qualifies without training."
@@ -128,9 +130,8 @@ def _answers(found: Recommendation) -> list[str]:
         )
     if len(good) == 0:
         lines.append(f"Nearest: {named(found.table.iloc[0])}, {found.table.iloc[0]['note']}.")
-    elif len(levels) and len(models) and (models["error"] >= levels.iloc[0]["error"]).all():
-        if (models["ms"] >= levels.iloc[0]["ms"]).all():
-            lines.append("It is faster and more accurate than every trained model that qualifies.")
+    elif len(levels) and len(models) and (models[["error", "ms"]] >= levels.iloc[0][["error", "ms"]]).all(axis=None):
+        lines.append("It is faster and more accurate than every trained model that qualifies.")
     lines += [f"No result: {name} ({why})" for name, why in found.without.items()]
     return lines
 
