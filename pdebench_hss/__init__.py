@@ -16,7 +16,7 @@ from .contract.search import Integer, OneOf, Real, around
 from .contract.task import Recipe, Scale, TaskInfo, TaskSpec
 
 if TYPE_CHECKING:
-    from .api import compare, leaderboard, load_task, run
+    from .api import compare, leaderboard, load_model, load_task, run
     from .base.files import replacing
     from .base.hashing import seed_from
     from .base.machine import hardware_line
@@ -81,6 +81,7 @@ __all__ = [
     "hardware_line",
     "hookimpl",
     "leaderboard",
+    "load_model",
     "load_task",
     "make_study",
     "memory_of",
@@ -99,7 +100,7 @@ __all__ = [
 
 # Where to find what is imported on demand. The same names stand above, for type checkers.
 _HOMES = {
-    "api": ("compare", "leaderboard", "load_task", "run"),
+    "api": ("compare", "leaderboard", "load_model", "load_task", "run"),
     "contract.study": ("Study", "Sweep", "make_study", "read_study"),  # what a study is
     "contract.budget": ("Budget",),
     "contract.optimizer": ("Optimizer",),

@@ -17,6 +17,7 @@ from .contract.registry import load_registry
 from .data import cache
 from .runs.config import make_config
 from .runs.runner import Run
+from .use.loading import load_model as load_model
 
 
 def run(models: str | list[str] = "all", tasks: str | list[str] = "", **options: Any) -> pd.DataFrame:
@@ -25,7 +26,9 @@ def run(models: str | list[str] = "all", tasks: str | list[str] = "", **options:
     >>> board = run(models=["resnet", "linear"], tasks="poisson_1d", scale="smoke", seeds=2)  # doctest: +SKIP
     """
     engine = Run(make_config({"models": models, "tasks": tasks, **options}))
-    return frames.results(engine.execute().records)
+    table = frames.results(engine.execute().records)
+    table.attrs["board"] = str(engine.store.path)  # where its models are
+    return table
 
 
 def leaderboard(source: pd.DataFrame | str | Path) -> pd.DataFrame:

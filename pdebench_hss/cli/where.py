@@ -30,4 +30,11 @@ CudaGraphsOption = Annotated[
     bool | None, typer.Option("--cuda-graphs", help="Replay steps as CUDA graphs where a network allows it.")
 ]
 DataDirOption = Annotated[str | None, typer.Option(help="Take the data from public files in this directory.")]
+KeepModelsOption = Annotated[
+    bool | None,
+    typer.Option("--keep-models/--no-keep-models", help="Keep the trained models in the board, to be used (default)."),
+]
+KeepUpToOption = Annotated[
+    str | None, typer.Option(help="Keep models of at most this many bytes each, e.g. 200M.  [default: 50M]")
+]
 ForceOption = Annotated[bool | None, typer.Option("--force", help="Run trials again even if they have a record.")]

@@ -27,10 +27,10 @@ from ..data.holdout import parse_share
 
 TEXTS = (
     *("scale", "budget", "executor", "device", "precision", "out", "data_dir", "ray_address", "storage", "resources"),
-    "tuned",
+    *("tuned", "keep_models_up_to"),
 )
 # Where a run keeps things and what it runs on does not change what it asks for.
-PLACES = ("out", "force", "plugins", "ray_address", "storage", "cuda_graphs")
+PLACES = ("out", "force", "plugins", "ray_address", "storage", "cuda_graphs", "keep_models", "keep_models_up_to")
 
 
 def _is_text(value: Any) -> bool:
@@ -58,7 +58,7 @@ _TYPES: dict[str, tuple[Callable[[Any], bool], str]] = {
     **dict.fromkeys(("models", "tasks", "plugins"), (_is_names, "a name or a list of names")),
     **dict.fromkeys(TEXTS, (_is_text, "text")),
     **dict.fromkeys(("jobs", "train_size", "data_seed", "ddp"), (_is_whole, "a whole number")),
-    **dict.fromkeys(("force", "strict_plugins", "cuda_graphs"), (_is_choice, "true or false")),
+    **dict.fromkeys(("force", "strict_plugins", "cuda_graphs", "keep_models"), (_is_choice, "true or false")),
     "timeout": (_is_number, "a number of seconds"),
     "match_params": (lambda value: _is_text(value) or _is_number(value), "a count such as 300k"),
     "val": (lambda value: _is_text(value) or _is_whole(value), "a share (10%) or a number of training samples"),
@@ -96,6 +96,8 @@ class RunConfig:
     resources: str | None = None
     ray_address: str | None = None
     storage: str | None = None
+    keep_models: bool = True
+    keep_models_up_to: str = "50M"
 
     def __post_init__(self) -> None:
         for name, (fits, expected) in _TYPES.items():
@@ -116,7 +118,12 @@ class RunConfig:
                 raise UsageError(f"--{name.replace('_', '-')} must be positive, not {value!r}")
         if self.val is not None:
             parse_share(self.val)
-        _ = self.seed_list, self.parsed_budget, self.params_target  # refuse bad ones before anything starts
+        _ = (
+            self.seed_list,
+            self.parsed_budget,
+            self.params_target,
+            self.model_bytes,
+        )  # refuse bad ones before anything starts
         parse_resources(self.resources or "")
         if self.ray_address is not None and self.executor != "ray":
             raise UsageError(f"--ray-address belongs to --executor ray, not {self.executor}")
@@ -137,6 +144,12 @@ class RunConfig:
         if target < 1:
             raise UsageError(f"--match-params must be at least 1, not {self.match_params}")
         return target
+
+    @property
+    def model_bytes(self) -> int:
+        """How large a model may be to be kept; 0 if none is."""
+        limit = int(parse_count(self.keep_models_up_to, "--keep-models-up-to"))
+        return limit if self.keep_models else 0
 
     @cached_property
     def resolved_device(self) -> devices.Device:

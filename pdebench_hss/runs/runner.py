@@ -228,6 +228,7 @@ class Run:
             plugin_files=plugins,
             task_files=tuple(file for file in plugins if str(Path(file).resolve()) == cell.dataset.task.origin.file),
             cuda_graphs=self.config.cuda_graphs,
+            keep_models=self.config.model_bytes if cell.trial.judge == "test" else 0,
         )
 
     def _needs(self, cell: Cell) -> Resources:
@@ -252,8 +253,7 @@ class Run:
 
     def _finish(self, trial: Trial, record: Record) -> None:
         """Keep a record, and tell everybody who listens."""
-        record = self._with_plugins(record)
-        kept = self._put(record)
+        record, kept = self._put(self._with_plugins(record))
         complete, record = record, replace(record, samples={})  # on disk; a long plan's would fill the memory
         if kept is not None:
             where = f"attempts/{trial.key}.json"
@@ -272,10 +272,12 @@ class Run:
         known = record.provenance.get("versions", {})
         return replace(record, provenance={**record.provenance, "versions": {**versions, **known}, "plugins": plugins})
 
-    def _put(self, record: Record) -> Record | None:
-        """Write a record and clear away what its trial left; returns the record that is kept instead, if any."""
+    def _put(self, record: Record) -> tuple[Record, Record | None]:
+        """Write a record and the model it carries, and clear away what else its trial left; returns it as it was
+        written, and the record that is kept instead, if any."""
         trial = record.trial
         try:
+            record = self.store.keep_model(record)
             kept = self.store.put(record)
         except OSError as error:
             raise StoreError(
@@ -287,4 +289,4 @@ class Run:
             storage.remove(self._checkpoint(trial))
         if record.status in FINE:
             self.store.log(trial.key).unlink(missing_ok=True)
-        return kept
+        return record, kept

@@ -45,7 +45,7 @@ class Predictor:
         self.precision = precision
         if isinstance(model, nn.Module):
             model.eval()
-        self._dtype = _dtype(model)
+        self.dtype = _dtype(model)
         self._state_device = float64_device(device)
         self._constants: dict[int, list[Tensor]] = {}  # of the normaliser, by the number of axes
 
@@ -55,20 +55,21 @@ class Predictor:
         twin.batch = batch
         return twin
 
-    def __call__(self, inputs: np.ndarray) -> np.ndarray:
+    def __call__(self, inputs: np.ndarray, steps: int | None = None) -> np.ndarray:
+        """``steps`` of a rollout; by default as many as the task's trajectories have."""
         if hasattr(self.model, "solve"):
             return np.asarray(self.model.solve(inputs))
-        blocks = [self._block(inputs[i : i + self.batch]) for i in range(0, len(inputs), self.batch)]
+        blocks = [self._block(inputs[i : i + self.batch], steps) for i in range(0, len(inputs), self.batch)]
         return np.concatenate(blocks)
 
     @torch.no_grad()
-    def _block(self, inputs: np.ndarray) -> np.ndarray:
+    def _block(self, inputs: np.ndarray, steps: int | None) -> np.ndarray:
         state = torch.as_tensor(inputs).to(self._state_device).to(torch.float64)
         if not self.task.rollout:
             return self._apply(state).cpu().numpy()
         frames = []
         channels = self.task.out_channels
-        for _ in range(self.task.size.steps):
+        for _ in range(steps or self.task.size.steps):
             newest = state[:, :channels] + self._apply(state)
             frames.append(newest)
             state = torch.cat([newest, state[:, :-channels]], dim=1) if self.task.history > 1 else newest
@@ -76,7 +77,7 @@ class Predictor:
 
     def _apply(self, state: Tensor) -> Tensor:
         shift, scale, _, _ = self._affine(state.ndim)
-        x = ((state - shift) / scale).to(self._dtype)
+        x = ((state - shift) / scale).to(self.dtype)
         with autocast(self.device, self.precision):
             y = self.model(x.to(self.device))
         y = y.to(self._state_device).to(torch.float64)  # in this order: a device may have no float64

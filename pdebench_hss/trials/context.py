@@ -25,3 +25,4 @@ class Context:
     rendezvous: str = ""
     gpu: int = 0  # of those that the process sees
     cuda_graphs: bool = False
+    keep_models: int = 0  # bytes that a model may have to be kept; 0: none is

@@ -21,7 +21,6 @@ import torch
 
 from ..base import devices, machine
 from ..base.errors import Interrupted
-from ..base.hashing import seed_from
 from ..contract import traits
 from ..contract.registry import Registry, load_registry
 from ..data import blind
@@ -40,6 +39,7 @@ from ..training.serving import measure_serving
 from ..training.trial_device import TrialDevice, synchronize
 from ..training.windows import TrainSet, prepare
 from ..workers.exchange import NotPlain
+from .keeping import KEPT, build_seed, keep
 from .status import Status
 
 if TYPE_CHECKING:
@@ -58,6 +58,8 @@ class Fitted:
     ``prediction`` is the answer to all test inputs in physical units; None if there is none, or if another peer has it.
     ``val_prediction`` is the same for the training samples that were held out.
     A classical solver with several levels also leaves the solutions of the first test samples on each of them.
+    ``model`` is the fitted model as bytes and plain values (`keeping`); None if it is not kept, for the reason
+    ``model_lost`` if that was not wanted.
     """
 
     status: Status = Status.OK
@@ -78,6 +80,8 @@ class Fitted:
     level_ms: dict[str, float] = field(default_factory=dict)
     level_latency_ms: dict[str, float] = field(default_factory=dict)
     level_solutions: dict[str, np.ndarray] = field(default_factory=dict)
+    model: dict[str, Any] | None = None
+    model_lost: str = ""
 
     def to_plain(self) -> dict[str, Any]:
         return {f.name: getattr(self, f.name) for f in fields(self)}
@@ -109,7 +113,7 @@ def fit_trial(trial: Trial, context: Context, registry: Registry | None, emit: E
         fitted.status, fitted.reason = ending(error)
         fitted.peer_lost = isinstance(error, PeerLost)
     fitted.seconds["total"] = time.time() - started
-    fitted.peak_memory = where.peak_memory()
+    fitted.peak_memory = fitted.peak_memory if fitted.peak_memory is not None else where.peak_memory()
     fitted.provenance = provenance(trial, started, context.peers, where.facts())
     return fitted
 
@@ -133,7 +137,7 @@ def _run(
     }
 
     start = time.perf_counter()
-    torch.manual_seed(seed_from("init", trial.model, trial.task, trial.seed))
+    torch.manual_seed(build_seed(trial))
     model = registry.model(trial.model).spec.make(samples.task, trial.hparams)
     fitted.seconds["build"] = time.perf_counter() - start
     count = count_parameters(model)
@@ -155,6 +159,9 @@ def _run(
         return  # the weights are the same everywhere: peer 0 predicts with them
     predict = Predictor(model, samples.task, normalizer, trial.optimizer.batch, where.device, trial.precision)
     _predict(model, predict, samples, fitted)
+    fitted.peak_memory = where.peak_memory()
+    if context.keep_models and samples.test_inputs is not None and fitted.status is Status.OK:
+        keep(fitted, trial, registry.model(trial.model).spec, predict, samples.test_inputs, context.keep_models)
 
 
 def _load(trial: Trial, context: Context, registry: Registry, apart: bool) -> blind.BlindData:
@@ -376,5 +383,7 @@ _SHAPES = {
     "curve": _is_curve,
     **dict.fromkeys(("prediction", "val_prediction"), lambda value: value is None or isinstance(value, np.ndarray)),
     **dict.fromkeys(("serving", "level_ms", "level_latency_ms"), _is_table),
+    "model": lambda value: value is None or (isinstance(value, dict) and set(value) == KEPT),
+    "model_lost": lambda value: isinstance(value, str) and len(value) <= 500,
     "level_solutions": lambda value: isinstance(value, dict) and all(isinstance(v, np.ndarray) for v in value.values()),
 }

@@ -35,12 +35,15 @@ class Record:
     levels       of a classical solver: level, error, milliseconds per sample and ``latency_ms`` of one sample alone, on
                  the first test samples
     peak_memory  bytes beyond what the process held before the trial
+    artefacts    what it left to be used, by kind: ``model`` has the ``sha256`` of its description and the ``bytes`` of
+                 its weights (`artefacts`), or the ``reason`` why it was not kept
     data         content hash, sizes, and what a sample cost to generate (seconds of one core; None if imported)
     provenance   versions, source commit, hardware, threads, device, times
     samples      arrays: ``error_<metric>`` per test sample, ``test_group`` (which start each belongs to; only where
                  several share one), ``curve_steps``, ``curve_losses``, ``val_steps|seconds|errors`` (the
                  error on held-out samples along the way), and ``picture_*`` of the best, median and worst
                  test sample and of the errors of all (see `pictures`)
+    left         the artefacts themselves, on their way to disk; not part of what is stored as a record
     """
 
     key: str
@@ -58,11 +61,13 @@ class Record:
     peak_memory: int | None = None
     data: dict[str, Any] = field(default_factory=dict)
     provenance: dict[str, Any] = field(default_factory=dict)
+    artefacts: dict[str, dict[str, Any]] = field(default_factory=dict)
     samples: dict[str, np.ndarray] = field(default_factory=dict, repr=False, compare=False)
+    left: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
     def to_json(self, arrays: str = "") -> str:
         """The record as a file; ``arrays`` is the hash of the file of its arrays, empty if it has none."""
-        content = {name: value for name, value in self.to_plain().items() if name != "samples"}
+        content = {name: value for name, value in self.to_plain().items() if name in FIELDS}
         return json.dumps(validation.sealed(_plain(content), arrays), indent=1, allow_nan=False) + "\n"
 
     @classmethod
@@ -83,7 +88,7 @@ class Record:
         return cls(**{**fields, "trial": Trial.from_dict(fields["trial"]), "status": Status(fields["status"])})
 
 
-FIELDS = tuple(f.name for f in dataclasses.fields(Record) if f.name != "samples")
+FIELDS = tuple(f.name for f in dataclasses.fields(Record) if f.name not in ("samples", "left"))
 
 
 def _plain(value: Any) -> Any:

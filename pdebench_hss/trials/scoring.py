@@ -19,6 +19,7 @@ from ..data import cache as data
 from ..training.loop import Diverged
 from ..training.metrics import mean_errors, mean_of, not_finite, sample_errors
 from .fitting import Fitted, dataset_of, ending, held_out_of
+from .keeping import NotKept, checked
 from .pictures import pictures
 from .record import Record
 from .status import Status
@@ -50,6 +51,7 @@ def score_trial(trial: Trial, context: Context, registry: Registry, fitted: Fitt
                 reason += f"; its error of {scores.metrics[f'{trial.judge}_err']:.3g} is not ranked"
         except Exception as error:
             status, reason = ending(error)
+    left, artefacts = _artefacts(fitted, context) if status is Status.OK and context.peer == 0 else ({}, {})
     ended = time.time()
     seconds = {**fitted.seconds, "total": fitted.seconds.get("total", 0.0) + ended - started}
     return Record(
@@ -65,8 +67,20 @@ def score_trial(trial: Trial, context: Context, registry: Registry, fitted: Fitt
         serving=fitted.serving,
         peak_memory=fitted.peak_memory,
         provenance={**fitted.provenance, "ended": ended},
+        artefacts=artefacts,
+        left=left,
         **vars(scores),
     )
+
+
+def _artefacts(fitted: Fitted, context: Context) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
+    """What the trial left to be used, and what there is to say of what it did not."""
+    if fitted.model is None:
+        return {}, {"model": {"reason": fitted.model_lost}} if fitted.model_lost else {}
+    try:
+        return {"model": checked(fitted.model, context.keep_models)}, {}
+    except NotKept as reason:
+        return {}, {"model": {"reason": str(reason)}}
 
 
 def _score(trial: Trial, context: Context, registry: Registry, fitted: Fitted, scores: _Scores) -> None:

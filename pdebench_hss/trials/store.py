@@ -6,6 +6,7 @@
     records/set_aside/     files that were found there and are not records (`validation`); moved by `run`, never read
     attempts/              records of later attempts that ended worse than the one that is kept
     plan.json              the cells that were asked for, so that missing ones can be shown as missing, and by what
+    models/                what trials left to be used (`artefacts`)
     checkpoints/, logs/    work in progress
     *.csv, *.md            tables, derived from the above at any time
 
@@ -27,6 +28,7 @@ from ..base.errors import StoreError
 from ..base.files import BadFile, check_writable, remove_stale_temporaries
 from ..training.metrics import not_finite
 from . import validation
+from .artefacts import ModelFiles
 from .live_records import LiveRecords
 from .pack_writer import finish_install
 from .packed_records import PackDamaged, PackedRecords
@@ -55,6 +57,7 @@ class Store:
         self.attempts_dir = self.path / "attempts"
         self.checkpoints_dir = self.path / "checkpoints"
         self.logs_dir = self.path / "logs"
+        self.models = ModelFiles(self.path / "models")
         self.plan_file = PlanFile(self.path / "plan.json")
         self.live = LiveRecords(self.records_dir)
         self.packed = PackedRecords(self.records_dir)
@@ -67,15 +70,17 @@ class Store:
         for folder in (self.path, self.records_dir, self.checkpoints_dir, self.logs_dir):
             check_writable(folder)
             remove_stale_temporaries(folder)
+        remove_stale_temporaries(self.models.folder)
         self.finish_writes()
 
     def finish_writes(self) -> None:
         """The last step of writers that were killed before it; only for who holds the lock."""
         self.live.finish_writes()
         finish_install(self.records_dir)
+        self.models.finish_writes(self.believed)
 
     def _refuse_links(self) -> None:
-        for folder in (self.records_dir, self.attempts_dir, self.checkpoints_dir, self.logs_dir):
+        for folder in (self.records_dir, self.attempts_dir, self.checkpoints_dir, self.logs_dir, self.models.folder):
             if folder.is_symlink():
                 raise StoreError(
                     f"{folder} is a symbolic link; a board holds its own files: put a copy of the folder in its place"
@@ -161,15 +166,28 @@ class Store:
         """Write a record, and return None; or, if one is there that ended better, keep that and return it.
 
         What ended worse is kept too, among the attempts, until an attempt ends as well as the record that is shown.
+        A record that carries its model was given its names by `keep_model`.
         """
         kept = self._kept(record.key)
         if kept is not None and WORTH.get(record.status, 0) < WORTH.get(kept.status, 0):
             LiveRecords(self.attempts_dir).write(record)
             return kept
         self.live.write(record)
+        self.models.settle(record)
         self.checkpoint(record.key).unlink(missing_ok=True)
         LiveRecords(self.attempts_dir).remove(record.key)
         return None
+
+    def keep_model(self, record: Record) -> Record:
+        """Write the model that a record carries, before `put`; returns the record with its name instead."""
+        return dataclasses.replace(self.models.write(record), left={})
+
+    def believed(self, key: str) -> Record | None:
+        """A record if there is one that can be believed; silent about one that can't."""
+        try:
+            return self._remembered(key)
+        except (FileNotFoundError, BadFile):
+            return None
 
     def _kept(self, key: str) -> Record | None:
         try:

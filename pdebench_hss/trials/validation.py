@@ -32,7 +32,7 @@ from .trial import JUDGES, Trial, trial_key
 if TYPE_CHECKING:
     import numpy as np
 
-SCHEMA = 3  # 1 had no hashes; in 1 and 2 the keys of trials held the versions of distributions
+SCHEMA = 4  # 1 had no hashes; in 1 and 2 the keys of trials held the versions of distributions; 3 had no artefacts
 KEY = re.compile(r"[0-9a-f]{24}")
 LARGEST_RECORD = 4 << 20  # bytes; a record has about 2,000
 LARGEST_PLAN = 256 << 20  # bytes; a cell has about 1,000
@@ -214,6 +214,7 @@ MORE: dict[str, Check] = {
     "levels": _list_of(_fields({"level": _natural, "test_err": _measure, "predict_ms": _amount}, latency_ms=_amount)),
     "data": DATA,
     "provenance": PROVENANCE,
+    "artefacts": _values(_fields({}, sha256=_name, bytes=_natural, reason=_text)),
 }
 
 

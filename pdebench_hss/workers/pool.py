@@ -108,7 +108,8 @@ class WorkerPool:
     """``workers`` processes with ``threads`` threads each; ``preload`` names modules they import before forking.
 
     ``environments`` is what workers have besides in theirs, a GPU of their own for example: each is given to as few
-    workers at once as possible, and that of a worker that died to the one that replaces it.
+    workers at once as possible, and that of a worker that died to the one that replaces it. A job may return
+    ``result_limit`` bytes.
     """
 
     def __init__(
@@ -117,9 +118,10 @@ class WorkerPool:
         threads: int = 1,
         preload: Sequence[str] = (),
         environments: Sequence[Mapping[str, str]] = ({},),
+        result_limit: int = RESULT_LIMIT,
     ) -> None:
         self.size, self.threads, self.preload = max(1, workers), threads, tuple(preload)
-        self.environments = tuple(environments)
+        self.environments, self.result_limit = tuple(environments), result_limit
         self._workers: list[_Worker] = []
         self._numbers = itertools.count()
         self._scratch = Scratch()
@@ -243,7 +245,7 @@ class WorkerPool:
     def _outcome(self, job: Job, timed_out: bool, code: int, left: str, complaint: str) -> Ended:
         try:
             if code in (0, 1) and not complaint and os.path.lexists(left):
-                return _ended(job, code, exchange.read(left, RESULT_LIMIT))
+                return _ended(job, code, exchange.read(left, self.result_limit))
         except (exchange.NotPlain, KeyError, TypeError) as error:
             complaint = f"what its process left can't be read ({error})"
         finally:

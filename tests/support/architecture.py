@@ -13,11 +13,11 @@ from pathlib import Path
 CORE = "pdebench_hss"
 # Imports go down this list and never up. What is no room (the public surface) is above all.
 ROOMS = (
-    *("cli", "doctor", "studies", "tuning", "report", "bench", "plots", "testing", "runs", "boards", "trials"),
+    *("cli", "doctor", "studies", "tuning", "report", "bench", "use", "plots", "testing", "runs", "boards", "trials"),
     *("training", "data", "workers", "contract", "base"),
 )
 LIGHT_ROOMS = ("contract", "base")
-LIGHT_TRIALS = ("trial", "record", "store", "validation", "plan_file", "array_files")
+LIGHT_TRIALS = ("trial", "record", "store", "validation", "plan_file", "array_files", "artefacts")
 HEAVY = ("torch", "scipy")
 PUBLIC = (CORE, f"{CORE}.testing")  # the modules that plugins may import from
 COMMAND = re.compile(r"pdebench-hss \w|>>>")  # a command to type may name what a reader has installed

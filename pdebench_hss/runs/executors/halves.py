@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from ...trials.artefacts import LARGEST_DESCRIPTION
 from ...trials.record import Record
+from ...workers.pool import RESULT_LIMIT
 from ...workers.worker import Job
 
 if TYPE_CHECKING:
@@ -25,6 +27,11 @@ class Ending:
 
 def job(name: str, trial: Trial, context: Context, log: str = "") -> Job:
     return Job(name, FIT, {"trial": trial, "context": context}, log=log, then=SCORE)
+
+
+def result_limit(model_bytes: int) -> int:
+    """Bytes that the second half may hand over: a record with its arrays, and the model it carries."""
+    return RESULT_LIMIT + model_bytes + LARGEST_DESCRIPTION
 
 
 def ending_from(trial: Trial, value: Any) -> Ending:

@@ -20,7 +20,7 @@ from ...workers.pool import WorkerPool
 from ...workers.worker import Job
 from . import Executor, TrialEvent, TrialFinished, TrialProgress, TrialStarted, Work
 from .endings import Gang, ending_of
-from .halves import job
+from .halves import job, result_limit
 
 PRELOAD = ("pdebench_hss.trials.warm",)
 
@@ -43,7 +43,7 @@ class ProcessExecutor(Executor):
         together = min(self.jobs, len(places)) if size > 1 and device.kind == "cuda" else self.jobs
         processes = size * max(1, min(together // size, len(work)))
         # Not in a `with`: an interrupt must leave the trials running until `stop` has asked them to save their state.
-        self._pool = WorkerPool(processes, self.threads, PRELOAD, places)
+        self._pool = WorkerPool(processes, self.threads, PRELOAD, places, result_limit(self.config.model_bytes))
         for event in self._pool.run(jobs, self.timeout):
             yield from self._translate(event)
 

@@ -25,7 +25,7 @@ from ...workers.events import Done, Emitted, Ended, Started
 from ...workers.pool import WorkerPool
 from ...workers.worker import Job
 from . import TrialEvent, TrialFinished, TrialProgress, TrialStarted
-from .halves import Ending, ending_from, job
+from .halves import Ending, ending_from, job, result_limit
 
 if TYPE_CHECKING:
     from ...trials.context import Context
@@ -101,7 +101,7 @@ def run_parcel(parcel: Parcel, mailbox: Any) -> Answer:
 
 def _run(todo: Job, parcel: Parcel, mailbox: Any) -> Ended:
     """Run the job to its end, which is returned; the rest is posted."""
-    pool = _warm_pool(parcel.context.threads)
+    pool = _warm_pool(parcel.context.threads, parcel.context.keep_models)
     trial, is_first = parcel.trial, parcel.context.peer == 0
     try:
         for event in pool.run([todo], parcel.timeout):
@@ -120,15 +120,15 @@ def _run(todo: Job, parcel: Parcel, mailbox: Any) -> Ended:
     raise RuntimeError(f"the process of trial {trial.key} was lost")
 
 
-_pools: dict[tuple[int, str], WorkerPool] = {}
+_pools: dict[tuple[int, str, int], WorkerPool] = {}
 
 
-def _warm_pool(threads: int) -> WorkerPool:
-    """The pool of this Ray worker; a new one if it is given other threads or GPUs than before."""
-    place = (threads, os.environ.get("CUDA_VISIBLE_DEVICES", ""))
+def _warm_pool(threads: int, model_bytes: int) -> WorkerPool:
+    """The pool of this Ray worker; a new one if it is given other threads, GPUs or limits than before."""
+    place = (threads, os.environ.get("CUDA_VISIBLE_DEVICES", ""), model_bytes)
     if place not in _pools:
         _close_pools()
-        _pools[place] = WorkerPool(1, threads, PRELOAD)
+        _pools[place] = WorkerPool(1, threads, PRELOAD, result_limit=result_limit(model_bytes))
     return _pools[place]
 
 
