@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from .base.version import __version__
 from .contract.hookspecs import hookimpl
+from .contract.metric import MetricSpec, Setting
 from .contract.model import ModelSpec
 from .contract.search import Integer, OneOf, Real, around
 from .contract.task import Recipe, Scale, TaskInfo, TaskSpec
@@ -48,6 +49,7 @@ __all__ = [
     "Budget",
     "Executor",
     "Integer",
+    "MetricSpec",
     "ModelSpec",
     "OneOf",
     "Optimizer",
@@ -58,6 +60,7 @@ __all__ = [
     "ReferenceRow",
     "ReferenceTable",
     "Scale",
+    "Setting",
     "Status",
     "Store",
     "Study",

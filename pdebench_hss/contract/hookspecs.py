@@ -1,4 +1,4 @@
-"""The plugin contract: eight hooks, all optional.
+"""The plugin contract: nine hooks, all optional.
 
 A plugin is a module (or object) named by an entry point of group ``pdebench_hss``. It must be cheap to
 import: no torch, no scipy. What is heavy is named by a ``"package.module:attribute"`` string and imported
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pluggy
 
 if TYPE_CHECKING:
+    from .metric import MetricSpec
     from .model import ModelSpec
     from .reference_table import ReferenceTable
     from .study import Study
@@ -31,6 +32,11 @@ def pdebench_hss_models() -> list[ModelSpec]:  # type: ignore[empty-body]
 @hookspec
 def pdebench_hss_tasks() -> list[TaskSpec]:  # type: ignore[empty-body]
     """The tasks this plugin brings."""
+
+
+@hookspec
+def pdebench_hss_metrics() -> list[MetricSpec]:  # type: ignore[empty-body]
+    """The metrics this plugin brings; each is recorded for every trial that it makes sense for."""
 
 
 @hookspec

@@ -28,6 +28,7 @@ from ..base.references import check_reference, resolve
 from . import hookspecs
 from .guard import Misbehaved, TookTooLong, contained
 from .identity import clash
+from .metric import MetricSpec
 from .model import ModelSpec
 from .reference_table import ReferenceTable, printed_titles
 from .selection import Choice, choose
@@ -77,6 +78,7 @@ class Registry:
 
     models: dict[str, Registered[ModelSpec]] = field(default_factory=dict)
     tasks: dict[str, Registered[TaskSpec]] = field(default_factory=dict)
+    metrics: dict[str, Registered[MetricSpec]] = field(default_factory=dict)
     executors: dict[str, Registered[str]] = field(default_factory=dict)
     benches: dict[str, Registered[str]] = field(default_factory=dict)
     studies: dict[str, Registered[Study]] = field(default_factory=dict)
@@ -92,6 +94,9 @@ class Registry:
 
     def task(self, name: str) -> Registered[TaskSpec]:
         return _lookup(self.tasks, "task", name)
+
+    def metric(self, name: str) -> Registered[MetricSpec]:
+        return _lookup(self.metrics, "metric", name)
 
     def choose_models(self, text: str | Sequence[str]) -> list[Choice]:
         return choose(text, self.models, "model")
@@ -184,6 +189,7 @@ class _Found:
     stage: str = "import"
     models: Sequence[ModelSpec] = ()
     tasks: Sequence[TaskSpec] = ()
+    metrics: Sequence[MetricSpec] = ()
     studies: Sequence[Study] = ()
     references: Sequence[ReferenceTable] = ()
     executors: Mapping[str, str] = field(default_factory=dict)
@@ -192,8 +198,8 @@ class _Found:
 
     def named(self) -> Iterator[tuple[str, str, str, Any]]:
         """Table, kind in words, name, spec."""
-        kinds = (("models", "model"), ("tasks", "task"), ("studies", "study"), ("references", "reference table"))
-        for table, kind in kinds:
+        kinds = {"models": "model", "tasks": "task", "metrics": "metric", "studies": "study"}
+        for table, kind in {**kinds, "references": "reference table"}.items():
             yield from ((table, kind, spec.name, spec) for spec in getattr(self, table))
         for table, kind in (("executors", "executor"), ("benches", "bench"), ("device_checks", "device check")):
             yield from ((table, kind, name, reference) for name, reference in getattr(self, table).items())
@@ -232,6 +238,7 @@ def _ask_all(registry: Registry, origin: Origin, plugin: Any, found: _Found) -> 
     checks: dict[str, Callable[[str, Any], Any]] = {
         "models": partial(_specs, ModelSpec),
         "tasks": partial(_specs, TaskSpec),
+        "metrics": partial(_specs, MetricSpec),
         "studies": partial(_specs, Study),
         "references": partial(_specs, ReferenceTable),
         "executors": _references,

@@ -118,6 +118,9 @@ class TaskSpec:
     coarse      ``(inputs, level, size, **params) -> outputs``: the classical solver in physical units; level 0 is
                 the dataset's own accuracy, each further level (up to ``coarse_levels``) is cheaper and worse.
                 Returns arrays shaped like the task's outputs.
+    residual    ``(inputs, outputs, size, **params) -> (residual, scale)``, each ``(n, ...)`` in physical units: what is
+                left of the equation where it is evaluated, and what that is compared with. The scale follows from the
+                inputs alone, so that no prediction can shrink its residual by it.
     mask        ``(grid) -> bool array``: the points inside the domain; only those are trained on and scored.
     coords      ``(grid) -> array (dim, *grid)``; default: equispaced on ``domain``, without the right end
                 where periodic.
@@ -153,6 +156,7 @@ class TaskSpec:
     view: str | Callable[..., Any] | None = None
     coarse: str | Callable[..., Any] | None = None
     coarse_levels: int = 0
+    residual: str | Callable[..., Any] | None = None
     mask: str | Callable[..., Any] | None = None
     coords: str | Callable[..., Any] | None = None
     read: str | Callable[..., Any] | None = None
@@ -179,7 +183,7 @@ class TaskSpec:
             object.__setattr__(self, "dataset", self.name)
         if self.rollout:
             object.__setattr__(self, "evolves", True)
-        for reference in ("generate", "view", "coarse", "mask", "coords", "read"):
+        for reference in ("generate", "view", "coarse", "residual", "mask", "coords", "read"):
             value = getattr(self, reference)
             if value is not None:
                 check_reference(value, who, reference)
@@ -330,8 +334,16 @@ class TaskInfo:
             raise ValueError(f"task {self.name!r} has no coarse solver")
         if not 0 <= level <= self.spec.coarse_levels:
             raise ValueError(f"task {self.name!r}: level {level} is outside 0..{self.spec.coarse_levels}")
-        start = inputs if self.history == 1 else inputs[:, : self.out_channels]
-        return call_target(self.spec.coarse)(start, level, self.size, **self.params)
+        return call_target(self.spec.coarse)(self._newest(inputs), level, self.size, **self.params)
+
+    def residual(self, inputs: np.ndarray, outputs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """What fields leave over in the task's equation, and what to compare it with (`TaskSpec.residual`)."""
+        if self.spec.residual is None:
+            raise ValueError(f"task {self.name!r} gives no residual of its equation")
+        return call_target(self.spec.residual)(self._newest(inputs), outputs, self.size, **self.params)
+
+    def _newest(self, inputs: np.ndarray) -> np.ndarray:
+        return inputs if self.history == 1 else inputs[:, : self.out_channels]
 
 
 def check_unroll(unroll: int, task: TaskInfo, who: str) -> None:

@@ -32,6 +32,7 @@ from ..trials.store import Store
 from ..trials.trial import Trial
 from .config import RunConfig, available_cores
 from .executors import Executor, ExecutorLost, TrialFinished, TrialProgress, TrialStarted, Work
+from .metric_plugins import complaints, scoring_files, unscored
 from .plan import Action, Cell, Plan, ask, make_plan
 from .reporter import Reporter
 from .source_changes import changed_sources, plugins_of
@@ -74,8 +75,9 @@ class Run:
         self.store = Store(config.out)
         self.attempts: list[Record] = []
         self._done: dict[str, Record] = {}  # by key: what is known so far of the cells of the plan
-        for broken in self.registry.broken:
-            self.reporter.warn(str(broken))
+        self._complained: set[str] = set()  # metrics that did not work, each told once
+        for line in (*map(str, self.registry.broken), *unscored(self.registry)):
+            self.reporter.warn(line)
 
     def plan(self) -> Plan:
         plan = self._make_plan()
@@ -226,7 +228,7 @@ class Run:
             threads=self.config.threads,
             checkpoint=self._checkpoint(cell.trial),
             plugin_files=plugins,
-            task_files=tuple(file for file in plugins if str(Path(file).resolve()) == cell.dataset.task.origin.file),
+            scoring_files=scoring_files(plugins, cell.dataset.task.origin.file, self.registry),
             cuda_graphs=self.config.cuda_graphs,
             keep_models=self.config.model_bytes if cell.trial.judge == "test" else 0,
         )
@@ -262,8 +264,16 @@ class Run:
             self.attempts.append(record)
         self._done[trial.key] = kept or record
         self.reporter.trial_finished(trial, record)
+        self._complain(record)
         for failure in self.registry.notify_finished(complete):
             self.reporter.warn(str(failure))
+
+    def _complain(self, record: Record) -> None:
+        for name, reason in complaints(record).items():
+            if name not in self._complained:
+                self._complained.add(name)
+                where = f"{record.trial.model_label} on {record.trial.task_label}"
+                self.reporter.warn(f"metric {name!r} is not measured ({where}): {reason}")
 
     def _with_plugins(self, record: Record) -> Record:
         """With the plugins that the trial was made of, their versions and the hash of their source."""

@@ -23,8 +23,9 @@ class Record:
 
     trial        the trial itself (everything its key is made of)
     status       how it ended; ``reason`` says why where it is not ok
-    metrics      test errors by name, means over test samples; ``test_err`` is the task's own metric, and ``val_err``
-                 the same of the training samples that were held out, where some were
+    metrics      test errors and further metrics by name, means over test samples; ``test_err`` is the task's own
+                 metric, and ``val_err`` the same of the training samples that were held out, where some were. A further
+                 metric that has no finite value for some sample is not in it
     parameters   ``real`` (complex = 2), ``numel``, and ``target`` where sizes were matched
     spent        steps, samples, seconds and flops of training
     flops_step   FLOPs of one training step (forward and backward of one batch)
@@ -38,8 +39,10 @@ class Record:
     artefacts    what it left to be used, by kind: ``model`` has the ``sha256`` of its description and the ``bytes`` of
                  its weights (`artefacts`), or the ``reason`` why it was not kept
     data         content hash, sizes, and what a sample cost to generate (seconds of one core; None if imported)
-    provenance   versions, source commit, hardware, threads, device, times
-    samples      arrays: ``error_<metric>`` per test sample, ``test_group`` (which start each belongs to; only where
+    provenance   versions, source commit, hardware, threads, device, times; ``metrics``: who brought those that are not
+                 built in, ``unmeasured``: why others are missing
+    samples      arrays: ``error_<metric>`` per test sample, ``step_relative_l2`` of a rollout (at each step, mean over
+                 samples), ``test_group`` (which start each belongs to; only where
                  several share one), ``curve_steps``, ``curve_losses``, ``val_steps|seconds|errors`` (the
                  error on held-out samples along the way), and ``picture_*`` of the best, median and worst
                  test sample and of the errors of all (see `pictures`)

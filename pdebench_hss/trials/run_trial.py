@@ -52,7 +52,7 @@ def score_in_process(emit: Callable[..., None], trial: Trial, context: Context, 
         fitted = Fitted.from_plain(exchange.view(left)["value"])
     except (exchange.NotPlain, KeyError, TypeError) as error:
         raise UnreadableResult(f"what the model's process left can't be read: {error}") from None
-    registry = warm.registry(context.task_files)
+    registry = warm.registry(context.scoring_files)
     record = scoring.score_trial(trial, context, registry, fitted)
     return {"record": record.to_plain(), "peer_lost": fitted.peer_lost}
 

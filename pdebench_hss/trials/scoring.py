@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..base.errors import DataError
-from ..contract.registry import Registry
+from ..contract.registry import BUILT_IN, Registry
 from ..contract.task import TaskInfo
 from ..data import cache as data
+from ..metrics.measuring import Measured, measure
+from ..metrics.rollouts import errors_by_step
 from ..training.loop import Diverged
 from ..training.metrics import mean_errors, mean_of, not_finite, sample_errors
 from .fitting import Fitted, dataset_of, ending, held_out_of
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
     from .context import Context
     from .trial import Trial
 
+NOT_FINITE = "not finite"  # of a metric whose formula has no value for some sample
+
 
 @dataclass
 class _Scores:
@@ -37,13 +41,15 @@ class _Scores:
     metrics: dict[str, float] = field(default_factory=dict)
     levels: list[dict[str, float]] = field(default_factory=list)
     samples: dict[str, np.ndarray] = field(default_factory=dict)
+    provenance: dict[str, Any] = field(default_factory=dict)
 
 
 def score_trial(trial: Trial, context: Context, registry: Registry, fitted: Fitted) -> Record:
     """The trial's record, from what its model left."""
     started = time.time()
     status, reason = fitted.status, fitted.reason
-    scores = _Scores(data=fitted.data, samples=dict(fitted.curve))
+    told = {name: value for name, value in fitted.provenance.items() if name not in ("metrics", "unmeasured")}
+    scores = _Scores(data=fitted.data, samples=dict(fitted.curve), provenance=told)
     if status in (Status.OK, Status.OVER_BUDGET) and context.peer == 0:
         try:
             _score(trial, context, registry, fitted, scores)
@@ -52,7 +58,7 @@ def score_trial(trial: Trial, context: Context, registry: Registry, fitted: Fitt
         except Exception as error:
             status, reason = ending(error)
     left, artefacts = _artefacts(fitted, context) if status is Status.OK and context.peer == 0 else ({}, {})
-    ended = time.time()
+    ended = scores.provenance["ended"] = time.time()
     seconds = {**fitted.seconds, "total": fitted.seconds.get("total", 0.0) + ended - started}
     return Record(
         key=trial.key,
@@ -66,7 +72,6 @@ def score_trial(trial: Trial, context: Context, registry: Registry, fitted: Fitt
         predict_ms=fitted.predict_ms,
         serving=fitted.serving,
         peak_memory=fitted.peak_memory,
-        provenance={**fitted.provenance, "ended": ended},
         artefacts=artefacts,
         left=left,
         **vars(scores),
@@ -90,8 +95,10 @@ def _score(trial: Trial, context: Context, registry: Registry, fitted: Fitted, s
     if header.sha256 != fitted.data.get("sha256"):
         raise DataError(f"{header.path.name} changed between training and scoring; run the same command again")
     task = dataset.spec.info(trial.scale, trial.task_params)
+    test: data.Split | None = None
     if trial.judge == "test":
-        _score_test(data.read_split(dataset, header.path, "test"), task, fitted, scores)
+        test = data.read_split(dataset, header.path, "test")
+        _score_test(test, task, fitted, scores)
     if (held := held_out_of(trial, dataset)) is not None:
         outputs = data.read_split(dataset, header.path, "train", count).outputs[held]
         errors = _errors(fitted.val_prediction, outputs, task, "held-out")["test_err"]
@@ -101,6 +108,9 @@ def _score(trial: Trial, context: Context, registry: Registry, fitted: Fitted, s
     scores.data["seconds_per_sample"] = header.seconds_per_sample
     if reason := not_finite(scores.metrics):
         raise Diverged(reason)
+    if test is not None and fitted.prediction is not None:  # last: they may be anybody's code
+        measured = measure(registry, task, test.inputs, fitted.prediction, test.outputs, known=scores.metrics)
+        _add(measured, registry, scores)
 
 
 def _score_test(test: data.Split, task: TaskInfo, fitted: Fitted, scores: _Scores) -> None:
@@ -114,11 +124,25 @@ def _score_test(test: data.Split, task: TaskInfo, fitted: Fitted, scores: _Score
     scores.samples |= {f"error_{name}": values for name, values in errors.items()}
     if (group := task.start_of(len(prediction))) is not None:
         scores.samples["test_group"] = group
+    if task.rollout:
+        scores.samples["step_relative_l2"] = errors_by_step(prediction, test.outputs, task.mask).mean(axis=0)
     scores.samples |= pictures(task, test.inputs, test.outputs, prediction, errors["test_err"])
     for level, solutions in fitted.level_solutions.items():
         scores.levels.append({"level": int(level), "test_err": _mean_error(solutions, test.outputs, task)})
         scores.levels[-1]["predict_ms"] = float(fitted.level_ms[level])
         scores.levels[-1]["latency_ms"] = float(fitted.level_latency_ms[level])
+
+
+def _add(measured: Measured, registry: Registry, scores: _Scores) -> None:
+    """The further metrics, none of which decides how a trial ended: one without a value is left out, and said so."""
+    scores.metrics |= measured.means
+    scores.samples |= {f"error_{name}": values for name, values in measured.samples.items()}
+    unmeasured = {name: NOT_FINITE for name in measured.samples if name not in measured.means}
+    if unmeasured := unmeasured | measured.complaints:
+        scores.provenance["unmeasured"] = unmeasured
+    origins = {name: registry.metrics[name].origin for name in measured.samples}
+    if foreign := {name: str(origin) for name, origin in origins.items() if origin.distribution != BUILT_IN}:
+        scores.provenance["metrics"] = foreign
 
 
 def _errors(prediction: np.ndarray | None, outputs: np.ndarray, task: TaskInfo, split: str) -> dict[str, np.ndarray]:

@@ -39,6 +39,7 @@ LARGEST_PLAN = 256 << 20  # bytes; a cell has about 1,000
 TEXT = 10_000  # characters
 ROUNDING = 1e-9  # between a mean here and the same mean on another machine
 LATEST = 1e11  # seconds since 1970: the year 5138
+ERRORS = ("test_err", "val_err", "relative_l2", "trajectory_l2", "rmse", "max_error")  # what decides how a trial ended
 
 
 class Invalid(BadFile):
@@ -107,6 +108,13 @@ def _amount(value: Any) -> bool:
 def _measure(value: Any) -> bool:
     """Like an amount, but old records may hold what is not finite: their trial has diverged (`not_finite`)."""
     return _amount(value) or (type(value) is float and not value < 0)
+
+
+def _metrics(value: Any) -> bool:
+    """Errors are not negative. What a further metric measures may be, and is a number wherever it is stated."""
+    if not isinstance(value, dict):
+        return False
+    return all((_measure if name in ERRORS else _number)(entry) for name, entry in value.items())
 
 
 def _moment(value: Any) -> bool:
@@ -197,6 +205,7 @@ PLUGIN = _fields({}, **dict.fromkeys(("distribution", "version", "sha256"), _tex
 PROVENANCE = _fields(
     {},
     **{"started": _moment, "ended": _moment, "versions": _values(_text), "source": SOURCE, "hardware": HARDWARE},
+    **{"metrics": _values(_text), "unmeasured": _values(_text)},
     **{"device": _text, "threads": _or_null(_whole), "plugins": _fields({}, model=PLUGIN, task=PLUGIN)},
 )
 DATA = _fields({}, sha256=_name, n_train=_count, n_test=_count, n_val=_count, seconds_per_sample=_amount)
@@ -207,7 +216,7 @@ NEEDED: dict[str, Check] = {
 }
 MORE: dict[str, Check] = {
     "reason": _text,
-    "metrics": _values(_measure),
+    "metrics": _metrics,
     "parameters": _fields({}, **dict.fromkeys(("real", "numel", "target"), _or_null(_natural))),
     **dict.fromkeys(("spent", "seconds", "serving"), _values(_amount)),
     **dict.fromkeys(("flops_step", "predict_ms", "peak_memory"), _amount),
@@ -318,7 +327,8 @@ def _neither_finite(a: float | None, b: float | None) -> bool:
 
 
 def check_errors(fields: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> None:
-    """The errors that a record states are the means of the errors of its samples: of test, or those held out."""
+    """The errors that a record states are the means of the errors of its samples: of test, or those held out. So are
+    its further metrics; one that has no finite value for a sample is not stated."""
     import numpy as np
 
     from ..training.metrics import mean_of
@@ -328,7 +338,7 @@ def check_errors(fields: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) ->
         raise Invalid("its starts are not one number for each of its test samples")
     for name, stated in fields["metrics"].items():
         errors = arrays.get(f"error_{name}")
-        if errors is None and name not in ("test_err", "val_err"):
+        if errors is None and name in ERRORS and name not in ("test_err", "val_err"):
             continue
         split, count = ("held-out", "n_val") if name == "val_err" else ("test", "n_test")
         if errors is None:
@@ -336,7 +346,8 @@ def check_errors(fields: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) ->
         if errors.shape != (fields["data"].get(count),) or errors.dtype.kind != "f":
             raise Invalid(f"the errors behind {name} are not one number for each of its {split} samples")
         mean = mean_of(errors)
-        if not abs(mean - stated) <= ROUNDING * abs(mean) or np.minimum.reduce(errors) < 0:
+        size = abs(mean) if name in ERRORS else float(np.abs(errors).max())  # of both signs: means may cancel
+        if not abs(mean - stated) <= ROUNDING * size or (name in ERRORS and np.minimum.reduce(errors) < 0):
             raise Invalid(f"{name} is {stated!r}, and the mean of the errors behind it {mean!r}")
 
 
@@ -372,6 +383,9 @@ def check_drawn(arrays: Mapping[str, np.ndarray]) -> None:
         kinds = steps.dtype.kind in "iu" and losses.dtype.kind == "f"
         if not (kinds and steps.ndim == 1 and steps.shape == losses.shape):
             raise Invalid("its learning curve is damaged")
+    by_step = arrays.get("step_relative_l2")
+    if by_step is not None and (by_step.ndim != 1 or by_step.dtype.kind != "f"):
+        raise Invalid("its errors by step are damaged")
     curve = [arrays[name] for name in ("val_steps", "val_seconds", "val_errors") if name in arrays]
     if curve and (len(curve) != 3 or "".join(a.dtype.kind for a in curve) not in ("iff", "uff")):
         raise Invalid("its learning curve of held-out samples is damaged")

@@ -82,7 +82,7 @@ class Sender:
             threads=work.needs.threads,
             checkpoint=self._checkpoint(work.context.checkpoint),
             plugin_files=tuple(map(os.path.abspath, work.context.plugin_files)),
-            task_files=tuple(map(os.path.abspath, work.context.task_files)),
+            scoring_files=tuple(map(os.path.abspath, work.context.scoring_files)),
         )
         if self.config.ddp > 1 and self.config.ray_address:
             self.publish(work.context.data)  # peers that met must not find out that one of them has no data

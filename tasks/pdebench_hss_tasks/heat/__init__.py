@@ -28,6 +28,7 @@ HEAT_1D = TaskSpec(
     metric="trajectory_l2",
     generate=f"{HERE}.equation:generate",
     coarse=f"{HERE}.equation:coarse",
+    residual=f"{HERE}.equation:residual",
     coarse_levels=3,
     chunk=256,
     scales={

@@ -22,6 +22,7 @@ HELMHOLTZ_2D = TaskSpec(
     periodic=True,
     generate=f"{HERE}.spectral:generate",
     coarse=f"{HERE}.spectral:coarse",
+    residual=f"{HERE}.spectral:residual",
     coarse_levels=3,
     params={"kappa": 70.0, "drawn": False},
     scales={

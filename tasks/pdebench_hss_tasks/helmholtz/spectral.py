@@ -44,6 +44,14 @@ def coarse(inputs: np.ndarray, level: int, size: Scale, kappa: float = 70.0, dra
     return (restrict(u, size.grid) if u.shape[1] >= size.grid[0] else resample(u, size.grid))[:, None]
 
 
+def residual(
+    inputs: np.ndarray, outputs: np.ndarray, size: Scale, kappa: float = 70.0, drawn: bool = False
+) -> tuple[np.ndarray, np.ndarray]:
+    """-Lap u - kappa^2 u - f on the models' grid, derivatives exact for what it can hold; and f, each ``(n, *grid)``."""
+    f, u = inputs[:, 0], outputs[:, 0]
+    return apply(spectral_symbol(size.grid[0], kappa), u) - f, f
+
+
 def apply(multiplier: np.ndarray, fields: np.ndarray) -> np.ndarray:
     """Multiply each Fourier mode: ``(samples, n, n) -> (samples, n, n)``."""
     return ifft2(multiplier * fft2(fields)).real
@@ -51,8 +59,13 @@ def apply(multiplier: np.ndarray, fields: np.ndarray) -> np.ndarray:
 
 def inverse_spectral(n: int, kappa: float) -> np.ndarray:
     """1 / (4 pi^2 |k|^2 - kappa^2), shape ``(n, n)``."""
+    return _inverse(spectral_symbol(n, kappa), n, kappa)
+
+
+def spectral_symbol(n: int, kappa: float) -> np.ndarray:
+    """4 pi^2 |k|^2 - kappa^2, shape ``(n, n)``."""
     eigenvalue = (2 * np.pi * n * fftfreq(n)) ** 2
-    return _inverse(eigenvalue[:, None] + eigenvalue[None, :] - kappa**2, n, kappa)
+    return eigenvalue[:, None] + eigenvalue[None, :] - kappa**2
 
 
 def inverse_nine_point(n: int, kappa: float) -> np.ndarray:

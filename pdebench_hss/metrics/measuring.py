@@ -1,0 +1,132 @@
+"""All metrics of a set of predictions: ``measure(registry, task, inputs, prediction, target) -> Measured``.
+
+Metrics come from plugins. One that raises, ends, takes too long, changes what others depend on or answers nonsense has
+a complaint in its place and the others go on (`contract.guard`). Samples are taken some at a time, so that a large test
+set needs no more memory than a small one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ..base.references import call_target
+from ..contract.guard import Misbehaved, contained
+from ..contract.metric import MetricSpec, Setting
+from ..contract.registry import Registered, Registry, one_line
+from ..contract.task import TaskInfo
+from ..training.metrics import mean_of
+
+CHUNK = 1 << 20  # values of a field that are looked at together: 8 MB each time they are copied
+
+
+@dataclass
+class Measured:
+    """By name of the metric.
+
+    samples      its value of each sample, ``(n,)``; NaN where its formula has none
+    means        their mean; not there if a value of a sample is not finite
+    complaints   why it could not be measured
+    """
+
+    samples: dict[str, np.ndarray] = field(default_factory=dict)
+    means: dict[str, float] = field(default_factory=dict)
+    complaints: dict[str, str] = field(default_factory=dict)
+
+
+def measure(
+    registry: Registry,
+    task: TaskInfo,
+    inputs: np.ndarray,
+    prediction: np.ndarray,
+    target: np.ndarray,
+    known: Collection[str] = (),
+) -> Measured:
+    """Every metric that makes sense on the task, but for those whose values are known already."""
+    result = Measured()
+    for specs in _together(registry, task, known):
+        names = [found.spec.name for found in specs]
+        try:
+            values = _values(specs, task, inputs, prediction, target)
+        except Exception as error:
+            result.complaints |= dict.fromkeys(names, one_line(_words(error)))
+            continue
+        result.samples |= values
+        result.means |= {name: mean_of(found) for name, found in values.items() if np.isfinite(found).all()}
+    return result
+
+
+def _together(registry: Registry, task: TaskInfo, known: Collection[str]) -> Iterator[list[Registered[MetricSpec]]]:
+    """The metrics to compute, those that name the same function together, in the registry's order."""
+    groups: dict[Any, list[Registered[MetricSpec]]] = {}
+    for name, found in registry.metrics.items():
+        if name not in known and not found.spec.unsupported(task.spec):
+            groups.setdefault(found.spec.compute, []).append(found)
+    yield from groups.values()
+
+
+def _values(
+    specs: list[Registered[MetricSpec]], task: TaskInfo, inputs: np.ndarray, prediction: np.ndarray, target: np.ndarray
+) -> dict[str, np.ndarray]:
+    names = [found.spec.name for found in specs]
+    parts: dict[str, list[np.ndarray]] = {name: [] for name in names}
+    with contained(f"metric {names[0]!r}", may_extend_environment=True), np.errstate(all="ignore"):
+        compute = call_target(specs[0].spec.compute)
+        for start, end in chunks(target):
+            p, t = (_double(fields[start:end]) for fields in (prediction, target))
+            answer = compute(p, t, setting_of(task, _double(inputs[start:end])))
+            for name in names:
+                value = answer.get(name) if isinstance(answer, Mapping) else answer
+                parts[name].append(_checked(value, end - start))
+    return {name: np.concatenate(found) for name, found in parts.items()}
+
+
+def chunks(fields: np.ndarray) -> Iterator[tuple[int, int]]:
+    """First and last sample of each part that is looked at together."""
+    count = max(1, CHUNK * len(fields) // max(1, fields.size))
+    yield from ((start, min(start + count, len(fields))) for start in range(0, len(fields), count))
+
+
+def setting_of(task: TaskInfo, inputs: np.ndarray) -> Setting:
+    """What metrics are told of a task, for these inputs."""
+    residual = (lambda fields: task.residual(inputs, fields)) if task.spec.residual is not None else None
+    return Setting(
+        **{name: getattr(task, name) for name in ("dim", "grid", "coords", "mask", "periodic", "boundary", "rollout")},
+        task=task.name,
+        inputs=inputs,
+        spacing=spacing_of(task.coords),
+        params=task.params,
+        residual=residual,
+    )
+
+
+def spacing_of(coords: np.ndarray) -> tuple[float, ...]:
+    """The distance of neighbours along each axis of an equispaced grid, from its coordinates ``(dim, *grid)``."""
+    ends = [(along.min(), along.max(), along.shape[axis]) for axis, along in enumerate(coords)]
+    return tuple(float((high - low) / (n - 1)) for low, high, n in ends)
+
+
+def _double(fields: np.ndarray) -> np.ndarray:
+    """In double precision and safe from being written to; the caller's own array stays as it is."""
+    view = np.asarray(fields, dtype=np.float64).view()
+    view.flags.writeable = False
+    return view
+
+
+def _checked(value: Any, count: int) -> np.ndarray:
+    """One number for each sample, or a ValueError that says what came instead."""
+    if value is None:
+        raise ValueError("its function returned no value of that name")
+    found = np.asarray(value)
+    if found.dtype.kind not in "fiub" or found.shape != (count,):
+        raise ValueError(
+            f"it returned {found.dtype} of shape {found.shape}; expected one number for each of {count} samples"
+        )
+    return found.astype(np.float64)
+
+
+def _words(error: Exception) -> str:
+    return str(error) if isinstance(error, Misbehaved) else f"{type(error).__name__}: {error}"
