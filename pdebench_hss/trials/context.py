@@ -26,3 +26,4 @@ class Context:
     gpu: int = 0  # of those that the process sees
     cuda_graphs: bool = False
     keep_models: int = 0  # bytes that a model may have to be kept; 0: none is
+    predictions: str = ""  # the file that the scorer puts the predictions in; empty: they are not kept

@@ -37,7 +37,8 @@ class Record:
                  the first test samples
     peak_memory  bytes beyond what the process held before the trial
     artefacts    what it left to be used, by kind: ``model`` has the ``sha256`` of its description and the ``bytes`` of
-                 its weights (`artefacts`), or the ``reason`` why it was not kept
+                 its weights (`artefacts`), or the ``reason`` why it was not kept; ``predictions`` likewise of its
+                 predictions (`predictions`), where they were to be kept
     data         content hash, sizes, and what a sample cost to generate (seconds of one core; None if imported)
     provenance   versions, source commit, hardware, threads, device, times; ``metrics``: who brought those that are not
                  built in, ``unmeasured``: why others are missing

@@ -17,7 +17,7 @@ ROOMS = (
     *("metrics", "training", "data", "workers", "contract", "base"),
 )
 LIGHT_ROOMS = ("contract", "base")
-LIGHT_TRIALS = ("trial", "record", "store", "validation", "plan_file", "array_files", "artefacts")
+LIGHT_TRIALS = ("trial", "record", "store", "validation", "plan_file", "array_files", "artefacts", "predictions")
 HEAVY = ("torch", "scipy")
 PUBLIC = (CORE, f"{CORE}.testing")  # the modules that plugins may import from
 COMMAND = re.compile(r"pdebench-hss \w|>>>")  # a command to type may name what a reader has installed
