@@ -13,6 +13,7 @@ from .boards import frames
 from .boards.comparison import ComparisonWarning
 from .boards.comparison import compare as compare_boards
 from .boards.reading import read_board
+from .contract.metric import MetricSpec
 from .contract.registry import load_registry
 from .data import cache
 from .runs.config import make_config
@@ -31,9 +32,12 @@ def run(models: str | list[str] = "all", tasks: str | list[str] = "", **options:
     return table
 
 
-def leaderboard(source: pd.DataFrame | str | Path) -> pd.DataFrame:
-    """One row per task and model, from a results table, a directory of records or a CSV file."""
-    return read_board(source).summary
+def leaderboard(source: pd.DataFrame | str | Path, metric: str = "") -> pd.DataFrame:
+    """One row per task and model, from a results table, a directory of records or a CSV file.
+
+    ``metric``: rank by another metric than each task's own, ``"vrmse"`` say (``pdebench-hss list metrics``).
+    """
+    return read_board(source, metric=_metric(metric)).summary
 
 
 def compare(
@@ -41,20 +45,28 @@ def compare(
     *others: pd.DataFrame | str | Path,
     force: bool = False,
     same_weights: bool = False,
+    metric: str = "",
 ) -> pd.DataFrame:
     """Every further board against the first, one row per cell: change, interval, verdict.
 
     Boards are directories, CSV files, or tables as `run` and `leaderboard` return them. Tables have no errors by test
     sample, so directories say more. One seed can't tell how a retraining varies; ``same_weights`` says that nothing was
-    trained again, and compares over test samples only.
+    trained again, and compares over test samples only. ``metric`` as of `leaderboard`.
 
     >>> compare("leaderboards/small-cpu", "leaderboards/latest")  # doctest: +SKIP
     """
-    boards = [read_board(source, _name(source, number)) for number, source in enumerate((reference, *others), start=1)]
-    found = compare_boards(boards, force=force, same_weights=same_weights)
+    spec = _metric(metric)
+    sources = enumerate((reference, *others), start=1)
+    boards = [read_board(source, _name(source, number), spec) for number, source in sources]
+    higher = spec is not None and spec.higher_is_better
+    found = compare_boards(boards, force=force, same_weights=same_weights, higher=higher)
     for note in found.notes:
         warnings.warn(note, ComparisonWarning, stacklevel=2)
     return found.table
+
+
+def _metric(name: str) -> MetricSpec | None:
+    return load_registry().metric(name).spec if name else None
 
 
 def _name(source: Any, number: int) -> str:

@@ -66,17 +66,20 @@ class Comparison:
     table       one row per cell and compared board
     cell        the columns that name a cell
     notes       what a reader must know to believe the table
+    higher      larger values are the better ones
     """
 
     reference: str
     table: pd.DataFrame
     cell: list[str]
     notes: list[str]
+    higher: bool = False
 
     def regressions(self, tolerance: float) -> pd.DataFrame:
         """Cells that broke, that diverge more often, or whose error rose by more than the tolerance; all really so."""
         table = self.table
-        risen = (table["change"] > tolerance) & (table["verdict"] == WORSE)
+        change = -table["change"] if self.higher else table["change"]
+        risen = (change > tolerance) & (table["verdict"] == WORSE)
         return table[risen | table["verdict"].isin([BROKE, DIVERGES_MORE])]
 
     def unjudged(self) -> pd.DataFrame:
@@ -84,10 +87,17 @@ class Comparison:
         return self.table[self.table["verdict"].isin(UNJUDGED)]
 
 
-def compare(boards: Sequence[BoardFile], *, force: bool = False, same_weights: bool = False) -> Comparison:
+def compare(
+    boards: Sequence[BoardFile],
+    *,
+    force: bool = False,
+    same_weights: bool = False,
+    higher: bool = False,
+) -> Comparison:
     """Compare every further board with the first.
 
     force           compare even if data, metric, scale or machine differ
+    higher          the boards were read through a metric whose larger values are the better ones
     same_weights    both boards evaluated the same trained models: only test samples are noise
     """
     if len(boards) < 2:
@@ -95,10 +105,10 @@ def compare(boards: Sequence[BoardFile], *, force: bool = False, same_weights: b
     cell = _cell_columns(boards)
     parts, notes = [], []
     for other in boards[1:]:
-        table, remarks = _compare_two(boards[0], other, cell, force, same_weights)
+        table, remarks = _compare_two(boards[0], other, cell, force, same_weights, higher)
         parts.append(table)
         notes += [f"{other.name}: {remark}" for remark in remarks] if len(boards) > 2 else remarks
-    return Comparison(boards[0].name, pd.concat(parts, ignore_index=True), cell, notes)
+    return Comparison(boards[0].name, pd.concat(parts, ignore_index=True), cell, notes, higher)
 
 
 def _cell_columns(boards: Sequence[BoardFile]) -> list[str]:
@@ -115,7 +125,7 @@ def _several_ways(summary: pd.DataFrame, column: str) -> bool:
 
 
 def _compare_two(
-    reference: BoardFile, other: BoardFile, cell: list[str], force: bool, same_weights: bool
+    reference: BoardFile, other: BoardFile, cell: list[str], force: bool, same_weights: bool, higher: bool
 ) -> tuple[pd.DataFrame, list[str]]:
     a, b = _by_cell(reference, cell), _by_cell(other, cell)
     common = [place for place in a if place in b]
@@ -127,7 +137,7 @@ def _compare_two(
     if differing and not force:
         raise UsageError(_refusal(reference, other, differing, a, b))
     places = [*a, *(place for place in b if place not in a)]
-    findings = decide([_examine(a.get(place), b.get(place), same_weights) for place in places])
+    findings = decide([_examine(a.get(place), b.get(place), same_weights) for place in places], higher=higher)
     rows = []
     for place, found in zip(places, findings, strict=True):
         row = {"board": other.name, **dict(zip(cell, place, strict=True))}
@@ -155,6 +165,9 @@ class Side:
 
 
 def _by_cell(board: BoardFile, cell: list[str]) -> dict[tuple[Any, ...], Side]:
+    if (board.summary["test_err_mean"] < 0).any():
+        name = board.summary["metric"].iloc[0]
+        raise UsageError(f"{name} has values below zero on {board.name}: changes are compared as ratios")
     columns = {*GROUP, *cell, "hardware", "fit_seconds", "predict_ms", "reason", "training_free", "n_expected"}
     whole = board.summary.reindex(columns=[*board.summary.columns, *columns.difference(board.summary.columns)])
     rows = {place: row for place, (_, row) in zip(_places(whole, cell), whole.iterrows(), strict=True)}

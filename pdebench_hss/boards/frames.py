@@ -6,7 +6,8 @@
   a seed counts by its finite error, whatever its status claims
 * ``err_low`` and ``err_high`` are the 95 % interval of the mean (`intervals`), over test samples where they are at hand
 * a rank is given to models all of whose expected seeds ended well, within one task, scale, budget and train size
-* ``skill`` = 1 - error / error of the best training-free baseline in the same group; 0 is "no better than that"
+* ``skill`` = 1 - error / error of the best training-free baseline in the same group; 0 is "no better than that". Of
+  a metric whose larger values are the better ones (`metric_view`), value / best baseline's - 1
 * errors that differ by less than `ROUNDING` of the field's size are equal: they share a rank, and a skill of 0
 * what failed, was skipped or has not run yet is a row with its status and reason, never averaged over
 """
@@ -57,9 +58,16 @@ GROUP = ["task", "scale", "budget", "n_train", "params_target", "data_id", "devi
 
 def results(records: Iterable[Record]) -> pd.DataFrame:
     """One row per trial."""
-    rows = [_row(record) for record in records]
+    records = list(records)
+    further = further_metrics(records)
+    rows = [{**_row(record), **{name: record.metrics.get(name) for name in further}} for record in records]
     used = [name for name in OPTIONAL if any(row[name] not in ("", None) for row in rows)]
-    return pd.DataFrame(rows, columns=[*RESULTS_COLUMNS, *used])
+    return pd.DataFrame(rows, columns=[*RESULTS_COLUMNS, *used, *further])
+
+
+def further_metrics(records: Iterable[Record]) -> list[str]:
+    """The metrics beyond the errors that every record has, by name: whatever order the records come in."""
+    return sorted({name for record in records for name in record.metrics} - {*METRICS, *OPTIONAL})
 
 
 def _row(record: Record) -> dict[str, Any]:
@@ -133,7 +141,9 @@ def _data_seconds(record: Record) -> float | None:
     return per_sample * count if per_sample is not None and count is not None else None
 
 
-def leaderboard(results: pd.DataFrame, samples: Mapping[str, np.ndarray] | None = None) -> pd.DataFrame:
+def leaderboard(
+    results: pd.DataFrame, samples: Mapping[str, np.ndarray] | None = None, *, higher_is_better: bool = False
+) -> pd.DataFrame:
     """One row per task and model, best first. ``samples``: the errors of each test sample, by the key of a trial."""
     results = results[~_without_test(results)]
     used = [name for name in OPTIONAL if name in results]
@@ -143,7 +153,7 @@ def leaderboard(results: pd.DataFrame, samples: Mapping[str, np.ndarray] | None 
     ]
     columns = [*LEADERBOARD_COLUMNS, *used]
     board = pd.DataFrame(rows, columns=[*columns, "field_size"])
-    parts = [_rank(group) for _, group in board.groupby(GROUP, sort=False, dropna=False)]
+    parts = [_rank(group, higher_is_better) for _, group in board.groupby(GROUP, sort=False, dropna=False)]
     return pd.concat(parts or [board], ignore_index=True)[columns]
 
 
@@ -219,15 +229,17 @@ def _same(values: pd.Series) -> Any:
     return "|".join(found) if found else None
 
 
-def _rank(group: pd.DataFrame) -> pd.DataFrame:
+def _rank(group: pd.DataFrame, higher_is_better: bool) -> pd.DataFrame:
     complete = group["n_seeds"] == group["n_expected"]
     errors = group["test_err_mean"].where(complete)
     size = group["field_size"].median()  # in the metric's own units: 1 for a relative error
     rounding = ROUNDING * (size if np.isfinite(size) else 1.0)
-    group = group.assign(rank=_shared_ranks(errors, rounding))
-    baseline = errors[group["training_free"]].min()
+    group = group.assign(rank=_shared_ranks(-errors if higher_is_better else errors, rounding))
+    baselines = errors[group["training_free"]]
+    baseline = baselines.max() if higher_is_better else baselines.min()
     if np.isfinite(baseline) and baseline > 0:
-        group["skill"] = (1.0 - errors / baseline).mask((errors - baseline).abs() <= rounding, 0.0)
+        gain = errors / baseline - 1.0 if higher_is_better else 1.0 - errors / baseline
+        group["skill"] = gain.mask((errors - baseline).abs() <= rounding, 0.0)
     return group.sort_values(["rank", "model"], na_position="last")
 
 

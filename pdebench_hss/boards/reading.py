@@ -20,9 +20,11 @@ import pandas as pd
 
 from ..base.errors import UsageError
 from ..base.plain_text import csv_text
+from ..contract.metric import MetricSpec
 from ..trials.status import Status
 from ..trials.store import Store
 from .frames import GROUP, LEADERBOARD_COLUMNS, OPTIONAL, RESULTS_COLUMNS, leaderboard
+from .metric_view import left_out, seen_by
 from .writing import read_records, sorted_results
 
 # Without these a row can't be placed or judged; the others may be missing and are then not known.
@@ -44,53 +46,65 @@ class BoardFile:
     results   one row per trial; None if only a leaderboard was at hand
     summary   one row per task and model
     samples   errors of each test sample by key of the trial; empty without records
+    absent    through a metric: the tasks on which no trial has it
     """
 
     name: str
     summary: pd.DataFrame
     results: pd.DataFrame | None = None
     samples: Mapping[str, np.ndarray] = field(default_factory=dict)
+    absent: tuple[str, ...] = ()
 
 
-def read_board(source: str | Path | pd.DataFrame, name: str = "") -> BoardFile:
-    """A board from a directory, a CSV file, or a table that is in memory already."""
+def read_board(source: str | Path | pd.DataFrame, name: str = "", metric: MetricSpec | None = None) -> BoardFile:
+    """A board from a directory, a CSV file, or a table in memory; through ``metric`` if one is given."""
     if isinstance(source, pd.DataFrame):
         name = name or "table"
         _check(name, source, [f"row {number}" for number in range(len(source))])
-        return _from_table(source, name)
+        return _from_table(source, name, metric)
     path, name = Path(source), name or str(source)
     if path.is_file():
-        return _from_table(read_csv(path), name)
+        return _from_table(read_csv(path, metric), name, metric)
     if not path.is_dir():
         raise UsageError(f"{path}: no such file or directory")
     store = Store(path)
     if store.keys():
-        records, samples = read_records(store)
-        results = sorted_results(records)
-        return BoardFile(name, leaderboard(results, samples), results, samples)
+        records, samples = read_records(store, metric.name if metric else "test_err")
+        return _board(name, sorted_results(records), samples, metric)
     for table in ("results.csv", "leaderboard.csv"):
         if (path / table).is_file():
-            return _from_table(read_csv(path / table), name)
+            return _from_table(read_csv(path / table, metric), name, metric)
     raise UsageError(
         f"{path} holds neither records nor results.csv nor leaderboard.csv; was it written by `run --out`?"
     )
 
 
-def _from_table(table: pd.DataFrame, name: str) -> BoardFile:
+def _board(name: str, results: pd.DataFrame, samples: Mapping[str, np.ndarray], metric: MetricSpec | None) -> BoardFile:
+    if metric is None:
+        return BoardFile(name, leaderboard(results, samples), results, samples)
+    absent = tuple(left_out(results, metric))
+    results = seen_by(results, metric, name)
+    summary = leaderboard(results, samples, higher_is_better=metric.higher_is_better)
+    return BoardFile(name, summary, results, samples, absent)
+
+
+def _from_table(table: pd.DataFrame, name: str, metric: MetricSpec | None) -> BoardFile:
     if _kind(table.columns) == "leaderboard":
+        if metric is not None:
+            raise UsageError(f"{name} is a leaderboard, which has one metric; give its directory or its results.csv")
         return BoardFile(name, table)
     results = table.reindex(columns=[*table.columns, *(c for c in RESULTS_COLUMNS if c not in table)])
     results["training_free"] = results["training_free"].fillna(False).astype(bool)
-    return BoardFile(name, leaderboard(results), results)
+    return _board(name, results, {}, metric)
 
 
-def read_csv(path: Path) -> pd.DataFrame:
+def read_csv(path: Path, metric: MetricSpec | None = None) -> pd.DataFrame:
     """A results or leaderboard table, checked line by line."""
     (_, header), *rows = _rows(path)
     labels = [f"line {line}" for line, _ in rows]
     table = pd.DataFrame([fields for _, fields in rows], columns=header)
     for column in header:
-        if column in NUMBERS:
+        if column in NUMBERS or (metric is not None and column == metric.name):
             table[column] = _numbers(path, column, table[column], labels)
         elif column in TEXT:
             table[column] = table[column].map(csv_text).where(table[column] != "", None)

@@ -121,22 +121,22 @@ def _tested(change: Change, rates: float, more_diverged: bool) -> Finding:
     return Finding(change, "", both, by_rates=rates < change.p_value, more_diverged=more_diverged)
 
 
-def decide(findings: Sequence[Finding]) -> list[Finding]:
-    """A verdict for every open finding, among all that were compared at once."""
+def decide(findings: Sequence[Finding], *, higher: bool = False) -> list[Finding]:
+    """A verdict for every open finding, among all that were compared at once. ``higher``: larger values are better."""
     decided = list(findings)
     family = [number for number, found in enumerate(findings) if found.verdict == ""]
     adjusted = benjamini_hochberg(np.array([findings[number].p_value for number in family]))
     for number, p in zip(family, adjusted, strict=True):
-        decided[number] = replace(findings[number], verdict=_verdict(findings[number], p), p_adjusted=float(p))
+        decided[number] = replace(findings[number], verdict=_verdict(findings[number], p, higher), p_adjusted=float(p))
     return decided
 
 
-def _verdict(found: Finding, p_adjusted: float) -> str:
+def _verdict(found: Finding, p_adjusted: float, higher: bool) -> str:
     if p_adjusted > ALPHA:
         return UNKNOWN if found.alone else NOISE
     if found.by_rates:
         return DIVERGES_MORE if found.more_diverged else DIVERGES_LESS
-    return BETTER if found.change.change < 0 else WORSE
+    return BETTER if (found.change.change < 0) != higher else WORSE
 
 
 def identical(a: Errors, b: Errors) -> bool:

@@ -69,16 +69,16 @@ def sorted_results(records: Iterable[Record]) -> pd.DataFrame:
     return tables.results(records).sort_values(order, kind="stable", na_position="first", ignore_index=True)
 
 
-def read_records(store: Store) -> tuple[list[Record], dict[str, np.ndarray]]:
+def read_records(store: Store, metric: str = "test_err") -> tuple[list[Record], dict[str, np.ndarray]]:
     """The records of a board, and the errors of independent test samples by the key of the trial, where it ended well.
 
     Where several samples share a start, their mean counts as one (`intervals.by_start`).
     """
-    found = list(store.entries("test_group"))
+    found, name = list(store.entries("test_group")), f"error_{metric}"
     errors = {
-        record.key: by_start(arrays["error_test_err"], arrays.get("test_group"))
+        record.key: by_start(arrays[name], arrays.get("test_group"))
         for record, arrays in found
-        if "error_test_err" in arrays
+        if name in arrays and metric in record.metrics
     }
     return [record for record, _ in found], errors
 

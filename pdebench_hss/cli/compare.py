@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..base.errors import UsageError
-from .output import Format, FormatOption
+from .output import Format, FormatOption, MetricOption, PluginOption, chosen_metric, installed, say_left_out
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -34,13 +34,16 @@ def compare(
         bool, typer.Option("--fail-on-regression", help="Exit 3 if a cell really got worse; one seed can't tell.")
     ] = False,
     tol: Annotated[str, typer.Option(help="By how much an error may rise: 5% or 0.05.")] = "0%",
+    metric: MetricOption = "",
     form: FormatOption = Format.table,
+    plugin: PluginOption = None,
 ) -> None:
     """Compare boards with a first one: per cell the change with its interval, and whether it is real.
 
     \b
     pdebench-hss compare leaderboards/small-cpu leaderboards/latest
     pdebench-hss compare before.csv after.csv --fail-on-regression --tol 5%
+    pdebench-hss compare leaderboards/small-cpu leaderboards/latest --metric vrmse
     """
     tolerance = parse_tolerance(tol)
 
@@ -48,7 +51,12 @@ def compare(
     from ..boards.comparison import compare as compare_boards
     from ..boards.reading import read_board
 
-    found = compare_boards([read_board(path) for path in boards], force=force, same_weights=same_weights)
+    spec = chosen_metric(metric, installed(plugin)) if metric else None
+    sides = [read_board(path, metric=spec) for path in boards]
+    for side in sides:
+        say_left_out(metric, side)
+    higher = spec is not None and spec.higher_is_better
+    found = compare_boards(sides, force=force, same_weights=same_weights, higher=higher)
     _print(found, form)
     for note in found.notes:
         print(f"note: {visible(note)}", file=sys.stdout if form in (Format.table, Format.markdown) else sys.stderr)

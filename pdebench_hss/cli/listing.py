@@ -8,7 +8,7 @@ from ..contract.registry import load_registry
 from .output import Format, FormatOption, PluginOption, StrictOption, installed, print_rows
 
 app = typer.Typer(
-    help="List models, tasks, studies, references, plugins, executors or benches.",
+    help="List models, tasks, metrics, studies, references, plugins, executors or benches.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -48,6 +48,23 @@ def tasks(form: FormatOption = Format.table, plugin: PluginOption = None, strict
         for name, found in sorted(installed(plugin, strict=strict).tasks.items())
     ]
     print_rows(rows, ["task", "title", "dim", "kind", "linear", "metric", "scales", "from"], form)
+
+
+@app.command()
+def metrics(form: FormatOption = Format.table, plugin: PluginOption = None, strict: StrictOption = None) -> None:
+    """The metrics that are recorded for every trial they make sense for."""
+    rows = [
+        {
+            "metric": name,
+            "title": found.spec.title,
+            "better": found.spec.direction,
+            "unit": found.spec.unit,
+            "needs": " ".join(found.spec.needs),
+            "from": str(found.origin),
+        }
+        for name, found in installed(plugin, strict=strict).metrics.items()
+    ]
+    print_rows(rows, ["metric", "title", "better", "unit", "needs", "from"], form)
 
 
 @app.command()

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
+    from ..boards.reading import BoardFile
+    from ..contract.metric import MetricSpec
     from ..contract.registry import Registry
 
 
@@ -26,6 +28,9 @@ FormatOption = Annotated[Format, typer.Option("--format", help="How to print.")]
 PluginOption = Annotated[
     list[str] | None,
     typer.Option("--plugin", metavar="FILE.py", help="Load a plugin from a file, without installing it."),
+]
+MetricOption = Annotated[
+    str, typer.Option("--metric", help="Another metric than each task's own; see: pdebench-hss list metrics.")
 ]
 StrictOption = Annotated[bool | None, typer.Option("--strict-plugins", help="A broken plugin is an error.")]
 
@@ -56,6 +61,24 @@ def installed(plugins: Sequence[str] | None, *, strict: bool | None = False) -> 
     registry = load_registry(plugins or (), strict=bool(strict))
     warn_broken(registry)
     return registry
+
+
+def chosen_metric(name: str, registry: Registry) -> MetricSpec | None:
+    """The metric that was asked for, and what it means on stderr; None for each task's own."""
+    if not name:
+        return None
+    spec = registry.metric(name).spec
+    print(f"{spec.name}: {spec.formula} ({spec.direction} is better)", file=sys.stderr)
+    return spec
+
+
+def say_left_out(name: str, board: BoardFile) -> None:
+    """Which tasks a board has and a table through a metric does not."""
+    from ..base.plain_text import visible
+
+    if board.absent:
+        shown = ", ".join(board.absent[:5]) + (f" and {len(board.absent) - 5} more" if len(board.absent) > 5 else "")
+        print(visible(f"{board.name}: no {name} on {shown}"), file=sys.stderr)
 
 
 def warn_broken(registry: Registry) -> None:

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from .output import PluginOption
+from .output import MetricOption, PluginOption, chosen_metric, say_left_out
 from .study import FigureOption, formats_of
 
 
@@ -18,20 +18,27 @@ def plot(
     ] = Path("leaderboards/latest"),
     out: Annotated[Path | None, typer.Option(help="Where to draw.  [default: BOARD/figures]")] = None,
     figure: FigureOption = "png,pdf",
+    metric: MetricOption = "",
     plugin: PluginOption = None,
 ) -> None:
     """Draw a board: the critical-difference diagram, and Pareto plots of error against time, parameters and FLOPs.
 
-    Example:  pdebench-hss plot leaderboards/latest
+    \b
+    pdebench-hss plot leaderboards/latest
+    pdebench-hss plot leaderboards/latest --metric vrmse      (in BOARD/figures/vrmse)
     """
     from ..base.plain_text import visible
     from ..boards.reading import read_board
     from ..contract.registry import load_registry
     from ..plots import draw_board
 
-    board = read_board(source).summary
-    folder = out or (source if source.is_dir() else source.parent) / "figures"
-    paths, complaints = draw_board(board, load_registry(plugin or ()).titles(), folder, formats_of(figure))
+    registry = load_registry(plugin or ())
+    spec = chosen_metric(metric, registry)
+    board = read_board(source, metric=spec)
+    if spec is not None:
+        say_left_out(spec.name, board)
+    folder = out or (source if source.is_dir() else source.parent) / "figures" / metric
+    paths, complaints = draw_board(board.summary, registry.titles(), folder, formats_of(figure), spec)
     for complaint in complaints:
         print(f"not drawn: {visible(complaint)}", file=sys.stderr)
     print(f"wrote {', '.join(map(str, paths)) or 'nothing'}")

@@ -1,4 +1,4 @@
-"""``show``: everything about one model, task or study. Torch is imported only for ``--params``."""
+"""``show``: everything about one model, task, metric or study. Torch is imported only for ``--params``."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import typer
 
 from ..base.errors import UsageError, did_you_mean
 from ..contract.citations import in_words
+from ..contract.metric import MetricSpec
 from ..contract.model import ModelSpec
 from ..contract.registry import Registered, Registry
 from ..contract.search import Space
@@ -22,13 +23,13 @@ Facts = list[tuple[str, Any]]
 
 
 def show(
-    name: Annotated[str, typer.Argument(help="A model, a task or a study.")],
+    name: Annotated[str, typer.Argument(help="A model, a task, a metric or a study.")],
     params: Annotated[bool, typer.Option("--params", help="Also count parameters (imports torch).")] = False,
     form: FormatOption = Format.table,
     plugin: PluginOption = None,
     strict: StrictOption = None,
 ) -> None:
-    """Everything about one model, task or study: equation, hyper-parameters, who can do what, citation, origin.
+    """Everything about one model, task, metric or study: equation, hyper-parameters, who can do what, citation, origin.
 
     Example:  pdebench-hss show poisson_1d --params
     """
@@ -37,13 +38,16 @@ def show(
         facts = _model_facts(registry.models[name], registry)
     elif name in registry.tasks:
         facts = _task_facts(registry.tasks[name], registry)
+    elif name in registry.metrics:
+        facts = _metric_facts(registry.metrics[name], registry)
     elif name in registry.studies:
         facts = _study_facts(registry.studies[name])
     else:
-        hint = did_you_mean(name, [*registry.models, *registry.tasks, *registry.studies])
-        see = "pdebench-hss list models, pdebench-hss list tasks, pdebench-hss list studies"
-        raise UsageError(f"no model, task or study {name!r}.{hint}  See: {see}")
-    if params and name not in registry.studies:
+        known = ("models", "tasks", "metrics", "studies")
+        hint = did_you_mean(name, [found for kind in known for found in getattr(registry, kind)])
+        see = ", ".join(f"pdebench-hss list {kind}" for kind in known)
+        raise UsageError(f"no model, task, metric or study {name!r}.{hint}  See: {see}")
+    if params and (name in registry.models or name in registry.tasks):
         facts += _count_facts(name, registry)
     _print(facts, form)
 
@@ -61,6 +65,32 @@ def _print(facts: Facts, form: Format) -> None:
     room = shutil.get_terminal_size((120, 24)).columns - max(len(row["what"]) for row in rows) - 2
     cells = [[visible(row["what"]), visible(row["value"], keep="\n")] for row in rows]
     print(tabulate(cells, tablefmt="plain", maxcolwidths=[None, max(room, 40)], disable_numparse=True))
+
+
+def _metric_facts(found: Registered[MetricSpec], registry: Registry) -> Facts:
+    metric = found.spec
+    facts: Facts = [
+        ("metric", metric.name),
+        ("title", metric.title),
+        ("formula", f"{metric.formula}  (p: prediction, t: target, points inside the domain)"),
+        ("better", metric.direction),
+        (
+            "unit",
+            {"1": "none", "field": "that of the field", "field^2": "that of the field, squared"}.get(
+                metric.unit, metric.unit
+            ),
+        ),
+        ("no value", metric.undefined),
+        ("source", metric.source),
+        ("from", f"{found.origin} (entry point {found.origin.entry_point})"),
+    ]
+    reasons: dict[str, list[str]] = {}
+    for name, task in sorted(registry.tasks.items()):
+        reasons.setdefault(metric.unsupported(task.spec), []).append(name)
+    every = len(reasons) == 1 and "" in reasons
+    facts.append(("recorded on", "all tasks" if every else ", ".join(reasons.pop("", []))))
+    facts += [("not on", f"{', '.join(names)}: {reason}") for reason, names in reasons.items() if reason]
+    return [*facts, ("rank by it", f"pdebench-hss leaderboard BOARD --metric {metric.name}")]
 
 
 def _study_facts(found: Registered[Study]) -> Facts:
@@ -133,6 +163,7 @@ def _task_facts(found: Registered[TaskSpec], registry: Registry) -> Facts:
         ("channels", f"{spec.in_channels} in, {spec.out_channels} out"),
         ("normalisation", spec.normalization),
         ("metric", spec.metric),
+        ("residual", "of its equation, recorded for predictions and data" if spec.residual else None),
         ("parameters", _spell(spec.params)),
         ("dataset", f"{spec.dataset}, data version {spec.data_version}, {spec.dtype}"),
         ("public files", "read with --data-dir" if spec.read else None),

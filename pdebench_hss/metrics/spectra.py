@@ -65,8 +65,8 @@ def _sums(values: np.ndarray, groups: np.ndarray, count: int) -> np.ndarray:
 def _bands(grid: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
     """The band of each mode, and how often it stands in the whole spectrum: once, or twice with its mirror image.
 
-    In single precision, as The Well computes it: on a 32 x 32 grid the modes (2, 2) lie on an edge, and rounding decides
-    on which side of it.
+    In single precision, as The Well computes it: on a 32 x 32 grid the modes (2, 2) lie on an edge, and rounding
+    decides on which side of it.
     """
     last = grid[-1]
     axes = [torch.fft.fftfreq(n) for n in grid]

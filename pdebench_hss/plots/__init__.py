@@ -16,10 +16,12 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from ..base.errors import UsageError, did_you_mean
+from ..base.plain_text import in_figure
 from ..base.references import resolve
 from .style import SETTINGS, add_heading, add_notes, failures, matplotlib, save
 
 if TYPE_CHECKING:
+    from ..contract.metric import MetricSpec
     from ..contract.study import Study
 
 KINDS = {name: f"{__name__}.{name}:draw" for name in ("curves", "dots", "heatmaps")}
@@ -58,14 +60,22 @@ def _has_bars(figure: Mapping[str, Any]) -> bool:
 
 
 def draw_board(
-    board: pd.DataFrame, titles: Mapping[str, str], folder: Path, formats: Sequence[str]
+    board: pd.DataFrame,
+    titles: Mapping[str, str],
+    folder: Path,
+    formats: Sequence[str],
+    metric: MetricSpec | None = None,
 ) -> tuple[list[Path], list[str]]:
-    """The critical-difference diagram and the Pareto plots of a leaderboard; and why any of them could not be drawn."""
+    """The critical-difference diagram and the Pareto plots of a leaderboard; and why any of them could not be drawn.
+
+    ``metric`` is the one that the board was read through, if not each task's own.
+    """
     paths, complaints = [], []
     with matplotlib().rc_context(SETTINGS):
         for name in ("critical_difference", *(f"pareto_{cost}" for cost in PARETO_COSTS)):
             try:
-                figure = _ranks(board, titles) if name == "critical_difference" else _pareto(board, name[7:], titles)
+                ranks = name == "critical_difference"
+                figure = _ranks(board, titles, metric) if ranks else _pareto(board, name[7:], titles, metric)
             except UsageError as error:
                 complaints.append(f"{name}: {error}")
             else:
@@ -73,25 +83,30 @@ def draw_board(
     return paths, complaints
 
 
-def _ranks(board: pd.DataFrame, titles: Mapping[str, str]) -> Any:
+def _ranks(board: pd.DataFrame, titles: Mapping[str, str], metric: MetricSpec | None) -> Any:
     from ..boards.ranking import average_ranks
     from . import critical_difference
 
+    if metric is not None and metric.higher_is_better:
+        board = board.assign(test_err_mean=-board["test_err_mean"])
     ranking = average_ranks(board)
     figure = critical_difference.draw(ranking, titles, set(board.loc[board["training_free"].astype(bool), "model"]))
     add_notes(figure, critical_difference.notes(ranking, titles))
-    add_heading(figure, "Average ranks", _scales(board))
+    add_heading(figure, "Average ranks", _subtitle(board, metric))
     return figure
 
 
-def _pareto(board: pd.DataFrame, cost: str, titles: Mapping[str, str]) -> Any:
+def _pareto(board: pd.DataFrame, cost: str, titles: Mapping[str, str], metric: MetricSpec | None) -> Any:
     from . import pareto
 
-    figure = pareto.draw(board, cost, titles)
+    if metric is not None and metric.higher_is_better:
+        raise UsageError(f"of {metric.name} larger values are better, and a front is drawn of errors")
+    figure = pareto.draw(board, cost, titles, metric.title if metric else "test error")
     add_notes(figure, failures(board, titles))
-    add_heading(figure, f"Error against {pareto.COSTS[cost]}", f"{_scales(board)} · line: Pareto front")
+    add_heading(figure, f"Error against {pareto.COSTS[cost]}", f"{_subtitle(board, metric)} · line: Pareto front")
     return figure
 
 
-def _scales(board: pd.DataFrame) -> str:
-    return "scale " + " and ".join(sorted(set(board["scale"])))
+def _subtitle(board: pd.DataFrame, metric: MetricSpec | None) -> str:
+    scales = "scale " + " and ".join(sorted(set(board["scale"])))
+    return f"{in_figure(metric.title)} · {scales}" if metric else scales

@@ -31,7 +31,7 @@ PANELS_ACROSS = 3
 FLOOR = 1e-6
 
 
-def draw(board: pd.DataFrame, cost: str, titles: Mapping[str, str]) -> Any:
+def draw(board: pd.DataFrame, cost: str, titles: Mapping[str, str], error: str = "test error") -> Any:
     # What costs nothing (a solver's parameters) has no place on a logarithmic axis and takes no part in the front.
     points = pareto(board[(board[cost] > 0) & (board["test_err_mean"] > 0)], cost)
     if points.empty:
@@ -47,7 +47,7 @@ def draw(board: pd.DataFrame, cost: str, titles: Mapping[str, str]) -> Any:
         _panel(axes, group, cost, look)
         axes.set_title(_title(group, groups, titles), loc="left")
         axes.set_xlabel(in_figure(COSTS.get(cost, cost)))
-        axes.set_ylabel("test error")
+        axes.set_ylabel(in_figure(error))
     for axes in list(grid.flat)[len(groups) :]:
         axes.set_visible(False)
     label_ends(

@@ -24,8 +24,8 @@ def unscored(registry: Registry) -> list[str]:
     """What to tell of metrics that the scorer never sees."""
     shared = _files(registry.metrics) & _files(registry.models)
     return [
-        f"metric {name!r} is not measured: {found.origin.distribution} also brings a model, and the scorer loads no code "
-        "of models; put the metric in a file of its own"
+        f"metric {name!r} is not measured: {found.origin.distribution} also brings a model, and the scorer loads no "
+        "code of models; put the metric in a file of its own"
         for name, found in registry.metrics.items()
         if found.origin.file in shared
     ]

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 class Context:
     """Places, threads, where from, how many share the work.
 
-    ``plugin_files`` are those given by ``--plugin``; ``scoring_files`` those of them that bring the task, or metrics and
-    no model: the scorer loads no other, so no code of a model. ``data`` names the file in this machine's data cache; by default it is
-    the one that the task's generator makes.
+    ``plugin_files`` are those given by ``--plugin``; ``scoring_files`` those of them that bring the task, or metrics
+    and no model: the scorer loads no other, so no code of a model. ``data`` names the file in this machine's data
+    cache; by default it is the one that the task's generator makes.
     ``peer`` is the number of this process among ``peers`` that meet at ``rendezvous`` and train together (see `peers`).
     """
 

@@ -47,7 +47,7 @@ def coarse(inputs: np.ndarray, level: int, size: Scale, kappa: float = 70.0, dra
 def residual(
     inputs: np.ndarray, outputs: np.ndarray, size: Scale, kappa: float = 70.0, drawn: bool = False
 ) -> tuple[np.ndarray, np.ndarray]:
-    """-Lap u - kappa^2 u - f on the models' grid, derivatives exact for what it can hold; and f, each ``(n, *grid)``."""
+    """-Lap u - kappa^2 u - f on the models' grid, exact for what it can hold; and f, each ``(n, *grid)``."""
     f, u = inputs[:, 0], outputs[:, 0]
     return apply(spectral_symbol(size.grid[0], kappa), u) - f, f
 
