@@ -22,6 +22,7 @@ from . import (
     plot,
     recommend,
     report,
+    rescore,
     run,
     show,
     study,
@@ -68,6 +69,7 @@ app.command("cite")(cite.cite)
 app.command("leaderboard")(board.leaderboard)
 app.command("compare")(compare.compare)
 app.command("recommend")(recommend.recommend)
+app.command("rescore")(rescore.rescore)
 app.command("plot")(plot.plot)
 app.command("report")(report.report)
 app.command("serve")(report.serve)
