@@ -15,6 +15,7 @@ from . import (
     compare,
     data,
     doctor,
+    evaluate,
     listing,
     new,
     pack,
@@ -70,6 +71,7 @@ app.command("leaderboard")(board.leaderboard)
 app.command("compare")(compare.compare)
 app.command("recommend")(recommend.recommend)
 app.command("rescore")(rescore.rescore)
+app.command("evaluate")(evaluate.evaluate)
 app.command("plot")(plot.plot)
 app.command("report")(report.report)
 app.command("serve")(report.serve)

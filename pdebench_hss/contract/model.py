@@ -50,9 +50,9 @@ class ModelSpec:
     citation        BibTeX entries; ``pdebench-hss cite`` prints them to those who used the model.
     resources       what a trial needs on a cluster, ``{"cpus": 4, "gpus": 0.5, "memory": "8G"}``, or
                     ``(task, scale) -> dict``; see `pdebench_hss.contract.resources`.
-    any_grid        whether trained weights can be used on another grid. True: the model that ``build`` makes for the task
-                    on that grid takes the same state. A ``"module:function"``: ``(task, trained, **hparams)`` builds
-                    such a model, ``trained`` being the task that the weights are of. False: they belong to one grid.
+    any_grid        whether trained weights can be used on another grid. True: what ``build`` makes for the task on that
+                    grid takes the same state. A ``"module:function"``: ``(task, trained, **hparams)`` builds such a
+                    model, ``trained`` being the task that the weights are of. False: they belong to one grid.
     search          what ``pdebench-hss tune`` may choose: options and their ranges, or ``(task, scale) -> dict``; see
                     `pdebench_hss.contract.search`. The learning rate is always among them.
     """

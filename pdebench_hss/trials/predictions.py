@@ -1,7 +1,7 @@
 """The predictions that trials keep if they are asked to, in a board's folder ``predictions/``.
 
-    predictions/<key>.h5    HDF5 with one array, ``prediction`` (test samples, ...), as it was scored: physical units, in
-                            the precision that errors were computed from; deflated, each chunk with its Fletcher-32
+    predictions/<key>.h5    HDF5 with one array, ``prediction`` (test samples, ...), as it was scored: physical units,
+                            in the precision that errors were computed from; deflated, chunks with a Fletcher-32
         attributes          format, key, data (hash of the data that hold the answers), sha256 (of type, shape and
                             values), trial (JSON)
 

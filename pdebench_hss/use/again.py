@@ -1,4 +1,4 @@
-"""A trained model on data once more, without training: other data than it was scored on, or the same to confirm a score.
+"""A trained model on data once more, without training: on other data than it was scored on, or to confirm a score.
 
     first half   weights -> the model, built for the task as the data have it -> predictions of the test inputs
     second half  predictions, from there or from a kept file; the answers -> errors of each sample, by every metric

@@ -1,4 +1,4 @@
-"""The data that a record was scored on, found in the cache or made again; and what a board offers to be computed again."""
+"""The data that a record was scored on, found in the cache or made again, and which records can be scored again."""
 
 from __future__ import annotations
 
