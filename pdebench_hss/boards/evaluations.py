@@ -39,20 +39,8 @@ COLUMNS = (
 )
 IDENTITY = ["key", "data_id"]
 ORDER = ["task", "evaluated_on", "grid_points", "data_seed", "trained_on", "test_err", "model", "seed"]
-TEXT = (
-    "task",
-    "trained_on",
-    "evaluated_on",
-    "model",
-    "scale",
-    "trained_grid",
-    "grid",
-    "how",
-    "metric",
-    "status",
-    "reason",
-)
-TEXT += ("params", "trained_params")
+NUMBERS = ("seed", "data_seed", "n_samples", "test_err", "err_low", "err_high", "trained_err", "trained_relative_l2")
+TEXT = tuple(name for name in COLUMNS if name not in (*NUMBERS, "training_free"))
 
 
 def add_rows(folder: Path, rows: Iterable[Mapping[str, Any]]) -> pd.DataFrame:

@@ -6,7 +6,8 @@ in a small form (`trials.small_pictures`); the others are dropped.
 
     records of both forms -> new pack -> read back and compared -> in place of the old one -> live files are removed
 
-So a kill at any moment loses nothing. Live files whose record can't be believed are named and stay.
+So a kill at any moment loses nothing. Live files whose record can't be believed are named and stay. Models become one
+file (`trials.artefacts`), or are left out.
 """
 
 from __future__ import annotations
@@ -38,10 +39,11 @@ Files = LiveRecords | PackedRecords
 
 @dataclass(frozen=True)
 class Packed:
-    """What packing did: records and pictures in the pack, files and bytes in ``records/`` before and after."""
+    """What packing did: records, pictures and models in the pack, files and bytes in ``records/`` before and after."""
 
     records: int
     pictures: int
+    models: int
     before: tuple[int, int]
     after: tuple[int, int]
 
@@ -56,7 +58,7 @@ class _Source:
     has_pictures: bool
 
 
-def pack(store: Store, pictures: bool = True) -> Packed:
+def pack(store: Store, pictures: bool = True, models: bool = True) -> Packed:
     """Pack a board; a packed one with newer live records is packed again with them. The same records give the same
     bytes."""
     found = store.keys()  # refuses links
@@ -78,8 +80,11 @@ def pack(store: Store, pictures: bool = True) -> Packed:
             _keep_damaged(store, sources)
             _write(store, sources, shown)
         store.live.remove_arrays_without_record()
+        kept = store.models.pack({key: record for key in sources if (record := store.believed(key))}) if models else 0
+        if not models:
+            store.models.remove_all()
         store.plan_file.tidy()
-        return Packed(len(sources), len(shown), before, _size(store))
+        return Packed(len(sources), len(shown), kept, before, _size(store))
 
 
 def _source(store: Store, key: str) -> _Source | None:

@@ -16,12 +16,14 @@ from . import (
     data,
     doctor,
     evaluate,
+    export,
     listing,
     new,
     pack,
     params,
     plot,
     recommend,
+    predict,
     report,
     rescore,
     run,
@@ -76,6 +78,8 @@ app.command("plot")(plot.plot)
 app.command("report")(report.report)
 app.command("serve")(report.serve)
 app.command("pack")(pack.pack)
+app.command("predict")(predict.predict)
+app.command("export")(export.export)
 app.command("bench")(bench.bench)
 app.add_typer(data.app, name="data")
 app.command("doctor")(doctor.doctor)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import sys
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import pandas as pd
@@ -33,6 +35,7 @@ from ..trials.trial import Trial
 
 console = Console(highlight=False, soft_wrap=True)
 MARKS = {Status.OK: "[green]✓[/]", Status.SKIPPED: "[yellow]–[/]"}
+MOST_REASONS = 3  # why models were not kept, on one line
 PLAIN_SECONDS = 10.0  # between progress lines when nobody watches
 
 
@@ -138,6 +141,9 @@ class LiveReporter(PlainReporter):
         self._remove(trial.key)
         super().trial_finished(trial, record)
 
+    def counted(self, what: str, done: int, total: int) -> None:
+        self._update(what, visible(what), done / total, f"{done}/{total}")
+
     def _update(self, key: str, description: str, fraction: float, detail: str) -> None:
         if key not in self._bars:
             self._bars[key] = self._progress.add_task(description, total=1.0, detail=detail)
@@ -146,6 +152,21 @@ class LiveReporter(PlainReporter):
     def _remove(self, key: str) -> None:
         if key in self._bars:
             self._progress.remove_task(self._bars.pop(key))
+
+
+@contextmanager
+def counting_bar(what: str) -> Iterator[Callable[[int, int], None]]:
+    """A bar for work in so many parts on a terminal, a line now and then anywhere else."""
+    said = time.monotonic()
+
+    def tell(done: int, total: int) -> None:
+        nonlocal said
+        if done < total and time.monotonic() - said >= PLAIN_SECONDS:
+            said = time.monotonic()
+            console.print(f"…  {visible(what)}  {done} of {total}", markup=False)
+
+    with make_reporter() as reporter:
+        yield partial(reporter.counted, what) if isinstance(reporter, LiveReporter) else tell
 
 
 def name(trial: Trial) -> str:
@@ -229,6 +250,19 @@ def print_outcome(config: RunConfig, outcome: Outcome, references: Sequence[Refe
     print_board(mine)
     note = _printed_note(outcome.plan, references)
     console.print(f"wrote {_written(config.out, outcome.paths)}{note}", markup=False)
+    for line in model_lines(config, outcome.records):
+        console.print(visible(line), markup=False)
+
+
+def model_lines(config: RunConfig, records: Sequence[Record]) -> list[str]:
+    """How many models there are to use, and why others were not kept."""
+    named = {record.key: record.artefacts.get("model", {}) for record in records if record.status == Status.OK}
+    sizes = [found["bytes"] for found in named.values() if "sha256" in found]
+    kept = f"kept {len(sizes)} model{'s' * (len(sizes) != 1)}, {human_bytes(sum(sizes))}, in {config.out}/models"
+    lost = [record for record in records if "reason" in named.get(record.key, {})]
+    reasons = [f"{r.trial.model_label} on {r.trial.task_label}: {named[r.key]['reason']}" for r in lost[:MOST_REASONS]]
+    more = f"; and {len(lost) - MOST_REASONS} more" if len(lost) > MOST_REASONS else ""
+    return [*([kept] if sizes else []), *([f"not kept: {'; '.join(reasons)}{more}"] if lost else [])]
 
 
 def _written(folder: str, paths: list[Path]) -> str:

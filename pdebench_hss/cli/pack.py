@@ -13,26 +13,32 @@ def pack(
     pictures: Annotated[
         bool, typer.Option("--pictures/--no-pictures", help="Keep small pictures of one trial per row, or none.")
     ] = True,
+    models: Annotated[
+        bool, typer.Option("--models/--no-models", help="Keep the trained models, in one file, or remove them.")
+    ] = True,
 ) -> None:
     """Pack a finished board: the record files, two per trial, become three. Every command reads it as before.
 
     Records, errors by test sample and learning curves stay as they are, to the last bit, and so do all tables. Pictures
     are made small (32 points a side, 127 colours) and kept for the first seed of each row; the others are dropped.
+    Trained models become one file, which `predict` and `load_model` read as before; --no-models removes them.
     `run` on a packed board writes new records beside the pack, where they count; pack it again to take them in.
 
     \b
     Examples:
     pdebench-hss pack leaderboards/latest
-    pdebench-hss pack leaderboards/latest --no-pictures
+    pdebench-hss pack leaderboards/latest --no-pictures --no-models
     """
     from ..base.files import human_bytes
     from ..boards.packing import pack as pack_board
     from ..trials.store import Store
 
-    done = pack_board(Store(directory), pictures)
+    store = Store(directory)
+    done = pack_board(store, pictures, models)
     (files, size), (files_before, size_before) = done.after, done.before
     saved = f"was {files_before} files, {human_bytes(size_before)}" if done.after != done.before else "as before"
+    held = f", models of {done.models}, {human_bytes(store.models.size()[1])}" if done.models else ""
     print(
         f"packed {directory}: {done.records} records in {files} files, {human_bytes(size)} ({saved}); "
-        f"pictures of {done.pictures} trials kept"
+        f"pictures of {done.pictures} trials kept{held}"
     )

@@ -10,7 +10,8 @@ The network itself is anything that ``build(task, **hparams)`` returns:
   `pdebench_hss.training.allowance.Allowance`) how much of it is gone. The core watches; who overspends is not ranked.
 * the same with a method ``fit(train)``: it fits itself (closed form). ``train`` has ``inputs``, ``outputs`` (normalised
   float64 tensors shaped like ``forward``'s), ``normalizer`` and ``task``. It is counted after the fit: its parameters,
-  or its buffers if it has none, or what its method ``coefficient_count()`` returns.
+  or its buffers if it has none, or what its method ``coefficient_count()`` returns. What it learns it registers as
+  buffers, whose shape may follow from the data: a trial keeps its ``state_dict()``, and a copy must answer the same.
 * the same with a method ``solve(inputs)``: it answers in physical units, numpy in and out, whole trajectories for
   rollout tasks, and is not trained (classical solvers).
 """

@@ -8,6 +8,7 @@ failed is in the small print.
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -59,18 +60,18 @@ def _varied(rows: pd.DataFrame) -> Iterator[tuple[str, pd.Series]]:
     """The parameters that take several positive values while all others are as in training."""
     params = rows["params"].map(json.loads)
     for name in sorted({name for found in params for name in found}):
-        others = [
-            all(value == json.loads(before).get(key) for key, value in found.items() if key != name)
+        values = [
+            _positive(found.get(name)) if {**found, name: None} == {**json.loads(before), name: None} else math.nan
             for found, before in zip(params, rows["trained_params"], strict=True)
         ]
-        values = params.map(lambda found, name=name: found.get(name)).where(others)
-        numbers = values.map(lambda value: value if _is_positive(value) else None).astype(float)
-        if numbers.nunique() > 1:
-            yield name, numbers
+        if len({value for value in values if value > 0}) > 1:
+            yield name, pd.Series(values, index=rows.index)
 
 
-def _is_positive(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and value > 0
+def _positive(value: Any) -> float:
+    """A number that has a place on a logarithmic axis, or NaN."""
+    good = isinstance(value, (int, float)) and not isinstance(value, bool) and value > 0
+    return float(value) if good else math.nan
 
 
 def _draw(rows: pd.DataFrame, x: str, label: str, trained: float | None, titles: Mapping[str, str]) -> Any:

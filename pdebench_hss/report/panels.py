@@ -25,7 +25,7 @@ def panels(samples: Mapping[str, np.ndarray]) -> list[dict[str, Any]]:
     if not all(name in samples for name in PICTURE):
         return []
     errors = samples.get("error_test_err")
-    shown = []
+    shown: list[dict[str, Any]] = []
     for i, sample in enumerate(samples["picture_index"]):
         inputs, truth, error = (_finite(samples[name][i]) for name in PICTURE[1:])
         numbers, drawn = _inputs(inputs)
@@ -51,8 +51,8 @@ def _map(maps: np.ndarray | None, axes: str) -> list[dict[str, Any]]:
         for c, values in enumerate(channels):
             title = f"{role} |error|" + (f" {c + 1}" if len(channels) > 1 else "")
             drawn.append(_panel(title, role, values, (0.0, float(np.nanmax(values)) or 1.0)))
-    about = {"name": "all test samples", "sample": None, "error": None, "axes": axes, "numbers": {}}
-    return [{**about, "panels": drawn}]
+    nothing: dict[str, Any] = {"sample": None, "error": None, "numbers": {}}
+    return [{"name": "all test samples", "axes": axes, **nothing, "panels": drawn}]
 
 
 def _finite(values: np.ndarray) -> np.ndarray:

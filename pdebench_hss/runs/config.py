@@ -30,8 +30,10 @@ TEXTS = (
     *("tuned", "keep_models_up_to"),
 )
 # Where a run keeps things and what it runs on does not change what it asks for.
-PLACES = ("out", "force", "plugins", "ray_address", "storage", "cuda_graphs")
-PLACES += ("keep_models", "keep_models_up_to", "keep_predictions")
+PLACES = (
+    *("out", "force", "plugins", "ray_address", "storage", "cuda_graphs"),
+    *("keep_models", "keep_models_up_to", "keep_predictions"),
+)
 
 
 def _is_text(value: Any) -> bool:

@@ -27,6 +27,7 @@ import torch
 from torch import Tensor, nn
 
 from ..base.errors import ContractError, UsageError
+from ..base.files import BadFile
 from ..base.references import call_target
 from ..contract import traits
 from ..contract.budget import Budget
@@ -41,6 +42,7 @@ from ..training.objective import Objective, mean_squared_error
 from ..training.optimizers import BETAS, CLIP_NORM, cosine
 from ..training.parameters import count_on_meta, count_parameters
 from ..training.windows import TrainSet, prepare
+from ..trials import weights
 from .watching import watch
 
 SCALE = "smoke"
@@ -403,7 +405,27 @@ def repeats_itself(subject: Subject) -> None:
     _demand(np.array_equal(first, second), "two fits to the same data predict differently")
 
 
-UNTRAINED = (answers_in_the_right_shape, repeats_itself, leaves_its_inputs_alone, looks_at_nothing_else)
+def its_state_is_all_it_learned(subject: Subject) -> None:
+    """A copy with the same state dict answers the same: buffers may take another shape in a fit (`trials.weights`)."""
+    fitted, inputs = _fitted(subject), _samples(subject.task.spec).test.inputs
+    try:
+        content, table = weights.to_bytes(weights.state_of(fitted.model))
+        copy_ = subject.build(seed=SEED + 1)
+        weights.restore(copy_, weights.from_bytes(content, table))
+    except (weights.NotKept, BadFile) as error:
+        raise ContractError(f"it can't be kept: {error}") from None
+    again = Predictor(copy_, subject.task, fitted.normalizer, 4, torch.device("cpu"))
+    same = np.array_equal(fitted(inputs), again(inputs))
+    _demand(same, "a copy with its state_dict() answers something else: register what fit() learns as buffers")
+
+
+UNTRAINED = (
+    answers_in_the_right_shape,
+    repeats_itself,
+    its_state_is_all_it_learned,
+    leaves_its_inputs_alone,
+    looks_at_nothing_else,
+)
 
 
 # --- helpers ---------------------------------------------------------------------------------------------------------

@@ -139,7 +139,7 @@ def _order(tensor: Tensor) -> list[int]:
     """The axes from the slowest to the fastest. C order wherever that is true of it: of axes of length 1, say."""
     if tensor.is_contiguous() or tensor.numel() == 0:
         return list(range(tensor.ndim))
-    return sorted(range(tensor.ndim), key=lambda axis: -tensor.stride(axis))
+    return sorted(range(tensor.ndim), key=lambda axis: -tensor.stride()[axis])
 
 
 def _place(tensor: Tensor) -> Any:

@@ -25,6 +25,7 @@ from ..contract.registry import Registry
 from ..contract.task import TaskInfo
 from ..data import blind
 from ..data import cache as data
+from ..data.dataset import Resized
 from ..metrics.measuring import measure
 from ..training.evaluation import Predictor
 from ..training.metrics import mean_errors, sample_errors
@@ -59,7 +60,7 @@ class Again:
     data: str
     task_params: Mapping[str, Any]
     data_seed: int
-    resized: data.Resized | None = None
+    resized: Resized | None = None
     count: int | None = None
     interpolate: bool = False
     plugin_files: tuple[str, ...] = ()

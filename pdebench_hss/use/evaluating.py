@@ -92,8 +92,8 @@ def evaluate(
         for record in matching:
             dataset, work = _work(store, record, registry, condition, request, ensure)
             todo[work.id] = record, dataset, work
-    work = [item for _, _, item in todo.values()]
-    for item, outcome in run_all(work, request.jobs, lambda done: progress(done, len(work))):
+    items = [item for _, _, item in todo.values()]
+    for item, outcome in run_all(items, request.jobs, lambda done: progress(done, len(items))):
         record, dataset, _ = todo[item.id]
         yield row_of(record, dataset, outcome, registry)
 

@@ -51,12 +51,14 @@ class LoadedModel:
         """Of one sample."""
         return (self.task.in_channels, *self.task.grid)
 
-    def __call__(self, inputs: Array, steps: int | None = None, batch: int | None = None) -> Array:
+    def __call__(
+        self, inputs: Array, steps: int | None = None, batch: int | None = None, progress: Progress | None = None
+    ) -> Array:
         """The answer to physical inputs. ``steps`` of a rollout are the task's by default; ``batch`` samples are
-        computed at a time, as in the trial by default."""
+        computed at a time, as in the trial by default; ``progress`` is told how many are done of how many."""
         values = _as_numpy(inputs)
         single = values.ndim == self.task.dim + 1
-        answer = self.predict(values[None] if single else values, steps, batch)
+        answer = self.predict(values[None] if single else values, steps, batch, progress)
         answer = answer[0] if single else answer
         if isinstance(inputs, Tensor):
             dtype = inputs.dtype if inputs.is_floating_point() else torch.float64
@@ -66,8 +68,7 @@ class LoadedModel:
     def predict(
         self, inputs: np.ndarray, steps: int | None = None, batch: int | None = None, progress: Progress | None = None
     ) -> np.ndarray:
-        """The same for an array with its batch axis, in float64 as it was scored; ``progress`` is told how many samples
-        are done of how many."""
+        """The same for an array with its batch axis, in float64 as it was scored."""
         self.check(inputs)
         self._check_steps(steps)
         if batch is not None and batch < 1:

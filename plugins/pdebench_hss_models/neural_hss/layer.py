@@ -113,7 +113,7 @@ class HSSChain(nn.Module):
         axis = Axis(*weight.shape, weight.levels, weight.rank, 1, len(z), itemsize=z.itemsize, together=weight.terms)
         if pick_triton(way, [axis], z.device, z.dtype):
             return self.one_by_one(z, maps, partial(through_triton, points=weight.shape[:1]))
-        if z.device.type == "cpu":
+        if z.device.type == "cpu" and not torch.compiler.is_compiling():  # a graph needs no derivative by hand
             return chain(z, expand(maps, *cuts(way, [axis], CHAIN)), self.slopes, self.active)
         return self.one_by_one(z, expand(maps, *cuts(way, [axis], machine_of(z.device))), forest_map)
 

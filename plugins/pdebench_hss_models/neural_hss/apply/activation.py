@@ -11,8 +11,10 @@ from torch.nn import functional as F
 
 
 def leaky_relu(x: Tensor, slope: Tensor) -> Tensor:
-    """``slope`` has one entry. A GPU keeps torch's own, which needs not wait for the slope's value."""
-    return _LeakyReLU.apply(x, slope) if x.device.type == "cpu" else F.prelu(x, slope)
+    """``slope`` has one entry. A GPU keeps torch's own, which needs not wait for its value; so does a graph that
+    is exported, which can't."""
+    by_value = x.device.type == "cpu" and not torch.compiler.is_compiling()
+    return _LeakyReLU.apply(x, slope) if by_value else F.prelu(x, slope)
 
 
 class _LeakyReLU(torch.autograd.Function):

@@ -46,7 +46,7 @@ class _Root(torch.autograd.Function):
             half = _block_rows(first, root)  # (terms, rows, nodes r)
             halves.append((root, half))
             root, flipped = _block_rows(second, half.mT), not flipped
-            _diagonal(root, first.shape[-3]).add_(d[i].mT if flipped else d[i])
+            root = _add_to_diagonal(root, d[i].mT if flipped else d[i])
         ctx.levels, ctx.halves, ctx.flipped = levels, halves, flipped
         ctx.save_for_backward(*u, *v)
         return root.mT if flipped else root
@@ -87,6 +87,17 @@ def _pull_back(blocks: Tensor, a: Tensor, g: Tensor) -> tuple[Tensor, Tensor]:
     g, flat = _by_node(g, nodes), blocks.flatten(0, 1)
     g_blocks = torch.bmm(g, _by_node(a, nodes).mT)
     return g_blocks.view_as(blocks), torch.bmm(flat.mT, g).view(a.shape)
+
+
+def _add_to_diagonal(a: Tensor, blocks: Tensor) -> Tensor:
+    """``a (terms, nodes rows, nodes columns)`` plus ``blocks (terms, nodes, rows, columns)`` on its diagonal: in place,
+    but not in graphs that are exported, as other programs know no views that are written to."""
+    nodes = blocks.shape[1]
+    if not torch.compiler.is_compiling():
+        _diagonal(a, nodes).add_(blocks)
+        return a
+    unit = torch.eye(nodes, dtype=a.dtype, device=a.device)[:, None, :, None]  # (nodes, 1, nodes, 1)
+    return a + (blocks.unsqueeze(3) * unit).reshape(a.shape)
 
 
 def _diagonal(a: Tensor, nodes: int) -> Tensor:
