@@ -22,7 +22,8 @@ def report(
     from ..base.files import human_bytes
     from ..report import write_report
 
-    made = write_report(directories, out, installed(plugin).reference_tables())
+    registry = installed(plugin)
+    made = write_report(directories, out, registry.reference_tables(), registry.metric_specs())
     print(
         f"wrote {out}: {made['rows']} rows, {made['trials']} trials, pictures of {made['pictures']}, "
         f"{human_bytes(made['bytes'])}"
@@ -44,8 +45,9 @@ def serve(
 
     if not directory.is_dir():
         raise UsageError(f"{directory}: no such directory; `pdebench-hss run --out {directory}` makes it")
+    registry = installed(plugin)
     try:
-        server = Server(directory, host, port, installed(plugin).reference_tables())
+        server = Server(directory, host, port, registry.reference_tables(), registry.metric_specs())
     except OSError as error:
         raise UsageError(f"can't listen on {host}:{port}: {error.strerror}. Choose another --port.") from None
     with server:

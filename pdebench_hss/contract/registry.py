@@ -116,6 +116,9 @@ class Registry:
     def reference_tables(self) -> list[ReferenceTable]:
         return [found.spec for found in self.references.values()]
 
+    def metric_specs(self) -> list[MetricSpec]:
+        return [found.spec for found in self.metrics.values()]
+
     def models_in(self, role: str) -> list[str]:
         return [name for name, found in self.models.items() if found.spec.role == role]
 

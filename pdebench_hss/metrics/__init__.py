@@ -12,11 +12,6 @@ HERE = "pdebench_hss.metrics"
 WELL = "The Well (Ohana et al., 2024), the_well.benchmark.metrics"
 PDEBENCH = "PDEBench (Takamoto et al., 2022), metric_func"
 ABSOLUTE = "a target that is zero: the absolute error stands in"
-BANDS = {
-    "low": "wave numbers below the first of three logarithmic edges",
-    "middle": "wave numbers between",
-    "high": "wave numbers above the second",
-}
 SHELLS = {"low": "|k| < 4", "middle": "4 <= |k| < 12", "high": "|k| >= 12"}
 
 
@@ -65,13 +60,18 @@ def _channel_errors() -> list[MetricSpec]:
 def _spectral_errors() -> list[MetricSpec]:
     compute = f"{HERE}.spectra:spectral_errors"
     found = []
-    for band, which in BANDS.items():
-        mse = f"mean over channels and times of the MSE that is left of {which}"
+    for band in ("low", "middle", "high"):
+        over = f"over the {band} of three logarithmic bands of wave numbers; mean over channels and times"
+        mse, nmse = "sum |F(p - t)|^2 / N^2", "sum |F(p - t)|^2 / (sum |F(t)|^2 + 1e-7 N^2)"
         found += [
-            MetricSpec(f"spectral_mse_{band}", f"Spectral MSE, {band}", mse, compute, unit="field^2", source=WELL),
+            MetricSpec(
+                *(f"spectral_mse_{band}", f"Spectral MSE, {band}", f"{mse} {over}", compute),
+                unit="field^2",
+                source=WELL,
+            ),
             MetricSpec(
                 *(f"spectral_nmse_{band}", f"Spectral nMSE, {band}"),
-                *(f"{mse}, divided by the target's energy there + 1e-7", compute),
+                *(f"{nmse} {over}", compute),
                 source=WELL,
                 undefined="no energy of the target in the band: the 1e-7 keeps it finite",
             ),

@@ -8,6 +8,7 @@ from typing import Any
 
 from ..base.errors import UsageError
 from ..base.files import write_text
+from ..contract.metric import MetricSpec
 from ..contract.reference_table import ReferenceTable
 from ..trials.store import Store
 from .gallery import gallery
@@ -15,14 +16,21 @@ from .page import render
 from .page_data import page_data, read_board
 
 
-def write_report(directories: Sequence[Path], out: Path, references: Sequence[ReferenceTable] = ()) -> dict[str, int]:
+def write_report(
+    directories: Sequence[Path],
+    out: Path,
+    references: Sequence[ReferenceTable] = (),
+    metrics: Sequence[MetricSpec] = (),
+) -> dict[str, int]:
     """Write one page about one or several boards; returns what it holds, for a line on the screen."""
-    page, counts = make_report(directories, references)
+    page, counts = make_report(directories, references, metrics)
     write_text(out, page)
     return {**counts, "bytes": out.stat().st_size}
 
 
-def make_report(directories: Sequence[Path], references: Sequence[ReferenceTable] = ()) -> tuple[str, dict[str, int]]:
+def make_report(
+    directories: Sequence[Path], references: Sequence[ReferenceTable] = (), metrics: Sequence[MetricSpec] = ()
+) -> tuple[str, dict[str, int]]:
     """The page, and how many rows, trials and pictures are in it."""
     stores = [Store(directory) for directory in directories]
     for store in stores:
@@ -31,7 +39,8 @@ def make_report(directories: Sequence[Path], references: Sequence[ReferenceTable
                 f"{store.path} holds no records; make some with: pdebench-hss run --out {store.path} --tasks ..."
             )
     names = board_names(directories)
-    data = page_data([read_board(store, name) for store, name in zip(stores, names, strict=True)], references)
+    boards = [read_board(store, name) for store, name in zip(stores, names, strict=True)]
+    data = page_data(boards, references, metrics)
     shown = gallery(data["summary"]["rows"], lambda trial: _samples(stores, trial))
     counts = {"rows": data["summary"]["rows"], "trials": data["details"]["trials"], "pictures": shown}
     page = render(data, shown, f"pdebench-hss: {', '.join(names)}")

@@ -23,7 +23,7 @@ from .gallery import PICTURE_BYTES
 from .packing import pack
 
 ASSETS = Path(__file__).parent / "assets"
-SCRIPTS = ("state.js", "format.js", "tables.js", "charts.js", "figures.js", "trial.js", "main.js")
+SCRIPTS = ("state.js", "metrics.js", "format.js", "tables.js", "charts.js", "figures.js", "trial.js", "main.js")
 LIBRARY = "plotly-basic.min.js"
 
 

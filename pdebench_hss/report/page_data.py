@@ -27,6 +27,7 @@ from ..boards import frames
 from ..boards.intervals import by_start
 from ..boards.reference_tables import CELL, filled, has_rows
 from ..boards.writing import sorted_results
+from ..contract.metric import MetricSpec
 from ..contract.reference_table import ReferenceTable, printed_titles
 from ..trials.record import Record
 from ..trials.store import Store
@@ -52,11 +53,12 @@ class Board:
     errors: Mapping[str, np.ndarray] = field(default_factory=dict)
     curves: Mapping[str, tuple[np.ndarray, np.ndarray]] = field(default_factory=dict)
     starts: Mapping[str, np.ndarray] = field(default_factory=dict)  # of test samples, where several share one
+    by_step: Mapping[str, np.ndarray] = field(default_factory=dict)  # errors of rollouts
 
 
 def read_board(store: Store, name: str) -> Board:
     """Read a directory of records; one that can't be read counts as missing (and is warned about)."""
-    entries = list(store.entries("curve_steps", "curve_losses", "test_group"))
+    entries = list(store.entries("curve_steps", "curve_losses", "test_group", "step_relative_l2"))
     arrays = {record.key: found for record, found in entries}
     return Board(
         name,
@@ -64,20 +66,25 @@ def read_board(store: Store, name: str) -> Board:
         {key: found["error_test_err"] for key, found in arrays.items() if "error_test_err" in found},
         {key: (found["curve_steps"], found["curve_losses"]) for key, found in arrays.items() if "curve_steps" in found},
         {key: found["test_group"] for key, found in arrays.items() if "test_group" in found},
+        {key: found["step_relative_l2"] for key, found in arrays.items() if "step_relative_l2" in found},
     )
 
 
-def page_data(boards: Sequence[Board], references: Sequence[ReferenceTable] = ()) -> dict[str, Any]:
-    """Everything but the pictures; ``references`` are the printed tables that ours may stand beside."""
+def page_data(
+    boards: Sequence[Board], references: Sequence[ReferenceTable] = (), metrics: Sequence[MetricSpec] = ()
+) -> dict[str, Any]:
+    """Everything but the pictures; ``references`` are the printed tables that ours may stand beside, ``metrics`` those
+    that a reader may choose: without its direction a metric can't be ranked by."""
     rows: list[dict[str, Any]] = []
     papers: list[dict[str, Any]] = []
     details: dict[str, dict[str, Any]] = {}
     pools = Pools()
+    measured = [*frames.METRICS[1:], *frames.further_metrics(record for board in boards for record in board.records)]
     for number, board in enumerate(boards):
         results = sorted_results(board.records)
         independent = {key: by_start(errors, board.starts.get(key)) for key, errors in board.errors.items()}
         table = frames.leaderboard(results, independent)
-        rows += _rows(number, results, table)
+        rows += _rows(number, results, table, measured)
         papers += _papers(number, table, references)
         details |= {trial_id(number, record.key): _detail(record, board, pools) for record in board.records}
     return {
@@ -87,6 +94,8 @@ def page_data(boards: Sequence[Board], references: Sequence[ReferenceTable] = ()
             "rows": rows,
             "papers": papers,
             "titles": _visible(printed_titles(references)),
+            "metrics": [_choice(spec) for spec in metrics if spec.name in measured],
+            "measured": measured,
         },
         "details": {"pools": pools.values, "quantiles": [_plain(q) for q in QUANTILES], "trials": details},
     }
@@ -97,13 +106,19 @@ def trial_id(board: int, key: str) -> str:
     return f"{board}-{key}"
 
 
-def _rows(number: int, results: pd.DataFrame, table: pd.DataFrame) -> list[dict[str, Any]]:
+def _choice(spec: MetricSpec) -> dict[str, Any]:
+    texts = {"title": spec.title, "formula": spec.formula}
+    return {"name": spec.name, **_visible(texts), "higher": spec.higher_is_better}
+
+
+def _rows(number: int, results: pd.DataFrame, table: pd.DataFrame, measured: Sequence[str]) -> list[dict[str, Any]]:
     """The rows of a board's leaderboard, each with its trials."""
     identity = [*frames.GROUP, "model"]
     like = table.groupby(frames.GROUP, sort=False, dropna=False).ngroup()  # rows that are ranked against each other
     groups = [f"{number}-{place}" for place in like]
     trials: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
-    for names, trial in zip(_records(results[identity]), _records(results[list(TRIAL_COLUMNS)]), strict=True):
+    of_trials = _records(results.reindex(columns=list(dict.fromkeys([*TRIAL_COLUMNS, *measured]))))
+    for names, trial in zip(_records(results[identity]), of_trials, strict=True):
         trials.setdefault(tuple(names.values()), []).append({"id": trial_id(number, trial.pop("key")), **trial})
     return [
         {"board": number, "group": group, **row, "trials": trials[tuple(names.values())]}
@@ -175,6 +190,7 @@ def _detail(record: Record, board: Board, pools: Pools) -> dict[str, Any]:
         "threads": provenance.get("threads"),
         "started": provenance.get("started"),
         "curve": _thinned(steps, losses),
+        "by_step": [_short(error) for error in board.by_step.get(record.key, ())],
         "errors": [_short(q) for q in np.quantile(errors, QUANTILES)] if len(errors) else [],
     }
 

@@ -21,6 +21,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+from ..contract.metric import MetricSpec
 from ..contract.reference_table import ReferenceTable
 from ..trials.store import Store
 from .packing import pack
@@ -35,9 +36,11 @@ SHARE = 0.1  # of one core: who watches a run must not slow down what it measure
 class LiveBoard:
     """A directory as the page sees it; read again when it has changed, and then for a `SHARE` of the time at most."""
 
-    def __init__(self, directory: Path, references: Sequence[ReferenceTable] = ()) -> None:
+    def __init__(
+        self, directory: Path, references: Sequence[ReferenceTable] = (), metrics: Sequence[MetricSpec] = ()
+    ) -> None:
         self.store = Store(directory)
-        self.references = references
+        self.references, self.metrics = references, metrics
         self.name = directory.resolve().name
         self._lock = threading.Lock()
         self._version = ""
@@ -52,7 +55,8 @@ class LiveBoard:
             version = self._fingerprint()
             if version != self._version and start >= self._rest_until:
                 board = read_board(self.store, self.name)
-                self._body = json.dumps(pack(page_data([board], self.references)), allow_nan=False).encode()
+                data = pack(page_data([board], self.references, self.metrics))
+                self._body = json.dumps(data, allow_nan=False).encode()
                 self._keys = {trial_id(0, record.key): record.key for record in board.records}
                 self._version = version
                 now = time.monotonic()
@@ -139,8 +143,15 @@ class Handler(BaseHTTPRequestHandler):
 class Server(ThreadingHTTPServer):
     daemon_threads = True
 
-    def __init__(self, directory: Path, host: str, port: int, references: Sequence[ReferenceTable] = ()) -> None:
-        self.board = LiveBoard(directory, references)
+    def __init__(
+        self,
+        directory: Path,
+        host: str,
+        port: int,
+        references: Sequence[ReferenceTable] = (),
+        metrics: Sequence[MetricSpec] = (),
+    ) -> None:
+        self.board = LiveBoard(directory, references, metrics)
         self.host = host
         self.page = render(None, None, f"pdebench-hss: {self.board.name}").encode()
         super().__init__((host, port), Handler)

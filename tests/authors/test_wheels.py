@@ -20,7 +20,10 @@ import pytest
 from filelock import FileLock
 
 ROOT = Path(__file__).parents[2]
-EXAMPLES = ["unet", "pdebench_files", "tensorboard_tracker", "printed_table", "relative_l2", "muon", "two_stage"]
+EXAMPLES = [
+    *("unet", "pdebench_files", "tensorboard_tracker", "printed_table", "relative_l2", "muon", "two_stage"),
+    "energy_metric",
+]
 
 
 @dataclass(frozen=True)

@@ -7,10 +7,13 @@ import threading
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
+import numpy as np
 import pytest
 from board_of_records import make_record, make_trial, usual_board, write_board
 from pdebench_hss_studies.published import published_tables
 
+from pdebench_hss import leaderboard
+from pdebench_hss.contract.registry import load_registry
 from pdebench_hss.report import write_report
 from pdebench_hss.report.server import Server
 
@@ -284,3 +287,63 @@ def test_printing_draws_every_chart_in_light_colours(browser, report):
     page.evaluate("window.dispatchEvent(new Event('afterprint'))")
     assert page.evaluate("document.documentElement.dataset.theme") == "dark"
     context.close()
+
+
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory):
+    """A board whose models stand in another order by each of its metrics, one of them better the higher it is."""
+    spread, records = [0.8, 0.9, 1.0, 1.1, 1.2], []
+    values = {"fno": (0.1, 0.4, 3.0), "resnet": (0.2, 0.3, 6.0), "mean": (0.9, 1.0, 2.0), "deeponet": (0.5, None, None)}
+    for model, (error, *further) in values.items():
+        for seed in (0, 1):
+            trial = make_trial(model, seed=seed, training_free=model == "mean")
+            usual = make_record(trial, error)
+            own = {n: v * (1 + 0.1 * seed) for n, v in zip(("vrmse", "correlation_time"), further) if v is not None}
+            arrays = {f"error_{name}": mean * np.array(spread) for name, mean in own.items()}
+            samples = {**usual.samples, **arrays, "step_relative_l2": np.array([0.1, 0.2, 0.4])}
+            records.append(make_record(trial, error, metrics={**usual.metrics, **own}, samples=samples))
+    records.append(make_record(make_trial("fno", "heat_1d"), 0.1))
+    folder = tmp_path_factory.mktemp("measured")
+    path = write_board(folder / "board", records)
+    specs = load_registry().metric_specs()
+    write_report([path], folder / "report.html", published_tables(), specs)
+    return path, (folder / "report.html").as_uri()
+
+
+@pytest.mark.parametrize("name", ["vrmse", "correlation_time", "rmse"])
+def test_a_chosen_metric_gives_the_table_that_the_command_line_gives(page, measured, name):
+    path, address = measured
+    page.goto(address)
+    page.select_option("select[name=metric]", name)
+    expected = leaderboard(path, name)
+    expected = expected[expected["n_seeds"] > 0]
+    ranks = [text for text in column(page, 1) if text != "–"]
+    assert ranks == [str(rank) for rank in expected["rank"]]
+    shown = [text.split(" ±")[0] for text in column(page, 3)][: len(expected)]
+    assert [float(text) for text in shown] == pytest.approx(list(expected["test_err_mean"]), rel=1e-3)
+    assert choices(page) == {"metric": [name]}
+    note = page.locator("#metric-note").inner_text()
+    assert ("Higher" if name == "correlation_time" else "Lower") + " is better" in note
+
+
+def test_a_metric_marks_its_own_best_and_says_what_it_lacks(page, measured):
+    page.goto(measured[1])
+    best = "#overview-body td.best"
+    assert page.locator(best).first.inner_text() == "0.1000"
+    page.select_option("select[name=metric]", "correlation_time")
+    assert models(page) == ["ResNet", "FNO", "mean", "DeepONet"]
+    text = page.locator("#leaderboard-body").inner_text()
+    assert "missing: correlation_time was not measured" in text
+    assert "heat_1d" not in text
+    assert "+200 %" in text  # 6 steps against the 2 of the baseline
+    assert "own metric" in page.locator("#paper-body").inner_text()
+    page.locator("#leaderboard-body").get_by_role("link", name="ResNet").click()
+    dialog = page.get_by_role("dialog")
+    assert "correlation_time" in dialog.inner_text()
+    assert "Error at each step" in dialog.inner_text()
+    until(page, "document.querySelectorAll('#trial .chart svg.main-svg').length >= 3")
+
+
+def test_a_page_that_was_told_of_no_metrics_offers_none(page, report):
+    page.goto(report)
+    assert page.locator("select[name=metric]").is_hidden()

@@ -169,9 +169,7 @@ def test_another_grid_is_for_models_whose_weights_are_of_no_grid_and_the_others_
     assert set(good["how"]) == {REBUILT}
     assert (good["n_samples"] == 2).all()
     refused = found.drop(index=good.index)
-    assert set(refused["reason"]) == {
-        "its weights belong to a grid of 32; --interpolate carries fields there and back"
-    }
+    assert set(refused["reason"]) == {"its weights belong to a grid of 32; --interpolate carries fields there and back"}
     carried = rows(board, Condition(grid=(64,)), samples=2, interpolate=True)
     assert set(carried.index[carried["how"] == INTERPOLATED]) == {"neural_hss", "linear"}
     assert (carried["status"] == "ok").all()

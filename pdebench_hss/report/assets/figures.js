@@ -31,8 +31,9 @@ function showPareto(rows) {
 
 // Rows that no other is at least as good as in both and better in one, from cheap to costly.
 function front(rows, cost) {
+  const error = (row) => (row.higher ? -row.test_err_mean : row.test_err_mean);
   const beaten = (row) => rows.some((other) =>
-    other[cost] <= row[cost] && other.test_err_mean <= row.test_err_mean && (other[cost] < row[cost] || other.test_err_mean < row.test_err_mean));
+    other[cost] <= row[cost] && error(other) <= error(row) && (other[cost] < row[cost] || error(other) < error(row)));
   return rows.filter((row) => !beaten(row)).sort((a, b) => a[cost] - b[cost]);
 }
 

@@ -36,6 +36,7 @@ function showHeader() {
 function showAll() {
   showHeader();
   fillFilters();
+  fillMetrics();
   fillCosts();
   showPage();
   showTrial();
@@ -87,9 +88,10 @@ function listen() {
     if (section.hasAttribute("tabindex")) section.focus({ preventScroll: true });
   }));
   addEventListener("hashchange", () => {
-    const before = JSON.stringify(FILTERS.map((name) => state[name]));
+    const shown = () => JSON.stringify([...FILTERS, "metric"].map((name) => state[name]));
+    const before = shown();
     readAddress();
-    if (JSON.stringify(FILTERS.map((name) => state[name])) !== before) showPage();
+    if (shown() !== before) showPage();
     showTrial();
   });
 }
@@ -122,6 +124,7 @@ async function poll() {
 function refresh() {
   showHeader();
   fillFilters();
+  fillMetrics();
   const open = byId("trial").open;
   const place = scrollY;
   showPage();

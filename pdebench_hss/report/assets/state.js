@@ -1,7 +1,7 @@
 // What is shown: the data of the page, and the choices of the reader, which live in the address.
 
 const FILTERS = ["board", "task", "model", "kind", "scale", "budget", "n_train", "status", "q"];
-const CHOICES = [...FILTERS, "sort", "cost", "trial"];
+const CHOICES = [...FILTERS, "metric", "sort", "cost", "trial"];
 const live = document.documentElement.dataset.mode === "live";
 
 const byId = (id) => document.getElementById(id);
@@ -103,9 +103,10 @@ const valueOf = (row, name) => (name === "board" ? boardName(row) : name === "ki
 function chosenRows() {
   const words = (state.q ?? "").toLowerCase().split(/\s+/).filter(Boolean);
   const exact = FILTERS.filter((name) => name !== "q" && state[name]);
-  return data.summary.rows.filter(
+  const chosen = data.summary.rows.filter(
     (row) => exact.every((name) => valueOf(row, name) === state[name]) && words.every((word) => textOf(row).includes(word)),
   );
+  return throughMetric(chosen);
 }
 
 // Rows by a key, in the order in which the keys first come.

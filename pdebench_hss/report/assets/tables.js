@@ -34,6 +34,7 @@ function showFilters(rows) {
   const all = data.summary.rows.length;
   byId("count").textContent = rows.length === all ? plural(all, "row") : `${rows.length} of ${plural(all, "row")}`;
   byId("clear").hidden = !FILTERS.some((name) => state[name]);
+  showMetric();
 }
 
 // ---------------------------------------------------------------- overview: models by tasks
@@ -62,7 +63,8 @@ function showOverview(rows) {
 // What shades measure from: the best trained model. A baseline that is exact to rounding would make all others equally dark.
 function yardstick(rows) {
   const trained = rows.filter((row) => !row.training_free);
-  return Math.min(...(trained.length ? trained : rows).map((row) => row.test_err_mean));
+  const errors = (trained.length ? trained : rows).map((row) => row.test_err_mean);
+  return rows[0].higher ? Math.max(...errors) : Math.min(...errors);
 }
 
 // The order of models: by their mean rank where they have one; baselines and what failed sink by themselves.
@@ -81,7 +83,8 @@ function overviewCell(row, best) {
   if (!row) return make("td", { class: "quiet" }, NONE);
   const tone = row.status === "skipped" ? "quiet" : "bad"; // a model that does not apply is no failure
   if (!known(row.test_err_mean)) return make("td", { class: tone }, trialLink(row, row.status, { title: row.reason, class: tone }));
-  const behind = Math.min(8, Math.max(0, Math.log2(row.test_err_mean / best) || 0));
+  const times = row.higher ? best / row.test_err_mean : row.test_err_mean / best;
+  const behind = Math.min(8, Math.max(0, Math.log2(times) || 0));
   const cell = make("td", { title: `${modelTitle(row.model)} on ${row.task}: ${meanText(row.test_err_mean, row.test_err_std)}` }, trialLink(row, errorText(row.test_err_mean)));
   cell.style.background = `color-mix(in srgb, var(--heat) ${(4.5 * behind).toFixed(1)}%, transparent)`;
   if (row.rank === 1) cell.classList.add("best");
@@ -185,6 +188,7 @@ function columnHead(column) {
 // ---------------------------------------------------------------- the paper's tables
 
 function showPaper(rows) {
+  if (chosenMetric()) return byId("paper-body").replaceChildren(make("p", { class: "quiet" }, "Printed tables are in each task's own metric: choose that to see them."));
   const shown = new Set(rows.map((row) => `${row.board} ${row.task} ${row.scale} ${row.budget} ${row.n_train}`));
   const parts = data.summary.papers.flatMap((paper) => {
     const run = paper.rows.filter((row) => shown.has(`${paper.board} ${row.task} ${row.scale} ${row.budget} ${row.n_train}`));

@@ -53,6 +53,7 @@ function trialFigures(row, trial, detail) {
   const figures = [];
   if (detail?.errors.length) figures.push(distributionFigure(row, detail));
   if (detail?.curve.length) figures.push(curveFigure(row, detail));
+  if (detail?.by_step.length > 1) figures.push(stepFigure(row, detail));
   return figures;
 }
 
@@ -77,6 +78,17 @@ function curveFigure(row, detail) {
     const positive = losses.filter((loss) => loss > 0);
     if (positive.length) Object.assign(settings.yaxis, logTicks(positive));
     return { traces: [{ x: steps, y: losses, mode: "lines", line: { color: themed("accent"), width: 2 }, hovertemplate: "step %{x}: %{y:.3g}<extra></extra>" }], settings };
+  });
+}
+
+function stepFigure(row, detail) {
+  const steps = detail.by_step.map((_, i) => i + 1);
+  const summary = `Relative L2 of ${modelTitle(row.model)} at each of ${steps.length} steps, from ${errorText(detail.by_step[0])} to ${errorText(detail.by_step.at(-1))}.`;
+  return figure("Error at each step", "relative L2, mean over test samples", summary, () => {
+    const settings = layout({ title: "step" }, { title: "relative L2", log: true });
+    const positive = detail.by_step.filter((error) => error > 0);
+    if (positive.length) Object.assign(settings.yaxis, logTicks(positive));
+    return { traces: [{ x: steps, y: detail.by_step, mode: "lines+markers", line: { color: themed("accent"), width: 2 }, hovertemplate: "step %{x}: %{y:.3g}<extra></extra>" }], settings };
   });
 }
 
@@ -162,16 +174,16 @@ function quantileFacts(errors) {
 }
 
 function facts(trial, detail) {
-  const measured = Object.fromEntries(["test_err", "relative_l2", "trajectory_l2", "rmse", "max_error"].map((name) => [name, trial[name]]));
+  const measured = Object.fromEntries(["test_err", ...data.summary.measured].map((name) => [name, trial[name]]));
   const cost = { "fit / s": trial.fit_seconds, "predict / ms per sample": trial.predict_ms, "peak memory / MB": trial.peak_memory_mb };
-  if (!detail) return factTable("Test errors", measured);
+  if (!detail) return factTable("Metrics", measured);
   const speed = detail.serving;
   const range = (name) => (known(speed[name]) ? `${speed[name]} (${speed[`${name}_low`]} to ${speed[`${name}_high`]})` : null);
   const serving = { "latency of one input / ms": range("latency_ms"), "answers a second": range("throughput"), "in batches of": speed.best_batch };
   const spent = Object.fromEntries(Object.entries(detail.spent).map(([name, value]) => [`trained: ${name}`, value]));
   const started = detail.started ? new Date(1000 * detail.started).toISOString().slice(0, 16).replace("T", " ") + " UTC" : null;
   return [
-    ...factTable("Test errors, full precision", measured),
+    ...factTable("Metrics, full precision", measured),
     ...factTable("Errors over test samples", quantileFacts(detail.errors)),
     ...factTable("Cost", { ...cost, ...serving, ...spent, "parameters, real": detail.parameters.real, "parameters, entries": detail.parameters.numel, "parameters asked for": detail.parameters.target }),
     ...factTable("Settings", detail.settings),
