@@ -10,8 +10,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from pdebench_hss.base.errors import UsageError
 from pdebench_hss.base.files import BadFile
 from pdebench_hss.boards.evaluations import read
+from pdebench_hss.cli.evaluate import evaluate as command
 from pdebench_hss.contract.registry import load_registry
 from pdebench_hss.contract.selection import Choice
 from pdebench_hss.data.cache import ensure
@@ -225,8 +227,9 @@ def test_the_command_writes_a_table_that_grows_and_figures(board, cli):
         (["--models", "nobody"], "no model that was asked for"),
     ],
 )
-def test_a_mistake_gets_one_line(board, cli, arguments, words):
-    result = cli("evaluate", str(board.path), *arguments)
-    assert result.code == 2
-    assert words in result.err
-    assert len(result.err.splitlines()) == 1
+def test_a_mistake_is_refused_before_anything_is_computed(board, arguments, words):
+    options = {name.removeprefix("--").replace("-", "_"): value for name, value in zip(*[iter(arguments)] * 2)}
+    with pytest.raises(UsageError) as refused:
+        command(source=board.path, **options)
+    assert words in str(refused.value)
+    assert "\n" not in str(refused.value)
