@@ -170,7 +170,7 @@ def _elsewhere(record: Record, spec: Any, here: TaskInfo, trained: TaskInfo, sta
     try:
         with weights.own_random_numbers(build_seed(record.trial)):
             model = spec.make_elsewhere(here, trained, record.trial.hparams)
-    except ValueError as error:  # as FNO's, on a grid that does not hold its modes
+    except ValueError as error:  # on a grid that is too coarse for it, say
         raise UsageError(f"it can't be built on {_sides(here)}: {error}") from None
     shapes = {name: tensor.shape for name, tensor in weights.state_of(model).items()}
     if shapes != {name: tensor.shape for name, tensor in state.items()}:
