@@ -74,11 +74,18 @@ def evaluate(
         with bar(f"data {dataset.title}") as progress:
             ensure(dataset, jobs=jobs, plugin_files=plugin or (), progress=progress)
 
-    rows = []
-    with bar("evaluating") as progress:
-        for row in run_evaluations(store, registry, conditions, request, make, progress):
-            rows.append(row)
-    _finish(store.path / "evaluations", rows, registry, formats)
+    rows, stopped = [], False
+    try:
+        with bar("evaluating") as progress:
+            for row in run_evaluations(store, registry, conditions, request, make, progress):
+                rows.append(row)
+    except KeyboardInterrupt:
+        stopped = True
+    if rows:
+        _finish(store.path / "evaluations", rows, registry, formats)
+    if stopped:
+        print(f"stopped. {len(rows)} evaluations done and kept; run the same command for the rest.", file=sys.stderr)
+        raise typer.Exit(130)
 
 
 def _conditions(registry: Registry, task: str | None, grid: str | None, data_seed: str | None) -> list[Condition]:

@@ -108,7 +108,8 @@ def _notes(rows: pd.DataFrame, x: str, titles: Mapping[str, str]) -> list[str]:
         names = ", ".join(label_of(name, titles) for name in dict.fromkeys(carried["model"]))
         notes.append(f"Fields interpolated to the model's own grid and back: {names}.")
     bad = rows[rows["status"] != Status.OK]
-    for (model, reason), found in bad.groupby(["model", "reason"], sort=False):
+    for reason, found in bad.groupby("reason", sort=False):
         at = ", ".join(f"{value:g}" for value in sorted(set(found[x])))
-        notes.append(f"{label_of(str(model), titles)} at {at}: {reason}")
+        names = ", ".join(label_of(str(name), titles) for name in dict.fromkeys(found["model"]))
+        notes.append(f"{names} at {at}: {reason}")
     return notes
