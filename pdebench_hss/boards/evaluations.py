@@ -9,6 +9,7 @@ with the number of points, whatever the model does.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -55,17 +56,22 @@ def add_rows(folder: Path, rows: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
 
 
 def read(folder: Path) -> pd.DataFrame:
+    """The table as it was written, to the last digit."""
     path = folder / "evaluations.csv"
     try:
-        table = pd.read_csv(
-            path, dtype=dict.fromkeys(("key", "data_id", "data_hash"), str), float_precision="round_trip"
-        )
+        table = pd.read_csv(path, dtype=str, keep_default_na=False)
+        if absent := [name for name in COLUMNS if name not in table]:
+            raise ValueError(f"it lacks the column {absent[0]}")
+        for name in table.columns:
+            if name in TEXT:
+                table[name] = table[name].map(csv_text)
+            elif name == "training_free":
+                table[name] = table[name] == "True"
+            else:
+                kind = int if name in ("seed", "data_seed") else float
+                table[name] = [kind(text) if text else math.nan for text in table[name]]
     except (OSError, ValueError) as error:
         raise UsageError(f"{path} can't be read ({str(error).splitlines()[0]}); delete it and evaluate again") from None
-    if absent := [name for name in COLUMNS if name not in table]:
-        raise UsageError(f"{path} lacks the column {absent[0]}; delete it and evaluate again")
-    for name in TEXT:
-        table[name] = table[name].fillna("").map(lambda value: csv_text(str(value)))
     return table
 
 
