@@ -74,3 +74,6 @@ class Words(Hidden):
 
     def set_extra_state(self, state):
         pass
+
+    def coefficient_count(self):
+        return 16

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -158,29 +159,31 @@ def test_a_model_whose_state_is_not_all_it_learned_is_not_kept_and_says_why(boar
         load_model(board, "kept_words", "toy", plugins=plugins)
 
 
-def test_models_may_be_left_out_or_limited_in_size(tmp_path, plugins, cli, toys):
-    def go(*flags: str):
-        done = cli("run", "--models", "toy_conv,mean", "--tasks", "toy", "--scale", "smoke", "--plugin", toys, *flags)
-        assert done.code == 0, done.err
-        return done.out
+def test_models_may_be_left_out_or_limited_in_size(tmp_path, plugins):
+    def go(folder: str, **options) -> list[str]:
+        settings = {"scale": "smoke", "plugins": plugins, "executor": "inline", "out": str(tmp_path / folder)}
+        run("toy_conv,mean", "toy", **settings, **options)
+        return sorted(path.suffix for path in (tmp_path / folder).glob("models/*"))
 
-    go("--no-keep-models", "--out", "none")
-    assert not (tmp_path / "none" / "models").exists()
+    assert go("none", keep_models=False) == []
     with pytest.raises(UsageError, match="no model to load: it was not kept"):
         load_model(tmp_path / "none", "toy_conv", "toy", plugins=plugins)
-    said = go("--keep-models-up-to", "200", "--out", "few")
-    assert "kept 1 model, " in said
-    assert "not kept: toy_conv on toy: it has" in said
-    with pytest.raises(UsageError, match=r"it has \d+ B, and --keep-models-up-to is 200 B"):
-        load_model(tmp_path / "few", "toy_conv", "toy", plugins=plugins)
-    load_model(tmp_path / "few", "mean", "toy", plugins=plugins)
-    go("--force", "--out", "few")
-    assert len(list((tmp_path / "few" / "models").iterdir())) == 4
-    go("--force", "--no-keep-models", "--out", "few")
-    assert list((tmp_path / "few" / "models").iterdir()) == []
-    bad = cli("run", "--models", "toy_conv", "--tasks", "toy", "--plugin", toys, "--keep-models-up-to", "lots")
-    assert (bad.code, bad.err.count("\n")) == (2, 1)
-    assert "--keep-models-up-to: 'lots' is not a number" in bad.err
+    assert go("few", keep_models_up_to="100") == [".json", ".safetensors"]
+    with pytest.raises(UsageError, match="it has 128 B, and --keep-models-up-to is 100 B"):
+        load_model(tmp_path / "few", "mean", "toy", plugins=plugins)
+    load_model(tmp_path / "few", "toy_conv", "toy", plugins=plugins)
+    assert len(go("few", force=True)) == 4
+    assert go("few", force=True, keep_models=False) == []
+    with pytest.raises(UsageError, match="--keep-models-up-to: 'lots' is not a number"):
+        go("few", keep_models_up_to="lots")
+
+
+def test_a_run_says_what_it_kept_and_what_not(cli, toys):
+    chosen = ("--models", "toy_conv,mean", "--tasks", "toy", "--scale", "smoke", "--plugin", toys)
+    done = cli("run", *chosen, "--executor", "inline", "--keep-models-up-to", "100", "--out", "few")
+    assert done.code == 0, done.err
+    assert "kept 1 model, " in done.out
+    assert "not kept: mean on toy: it has 128 B, and --keep-models-up-to is 100 B" in done.out
 
 
 def test_whether_models_are_kept_changes_neither_keys_nor_errors(tmp_path, plugins):
@@ -222,7 +225,7 @@ def test_a_kill_leaves_a_record_and_its_model(board, plugins, monkeypatch, kille
 
     import pdebench_hss.trials.artefacts as artefacts
 
-    write, rename, done = artefacts.replacing, artefacts.os.replace, []
+    write, rename, last = artefacts.replacing, os.replace, board / "models" / f"{old.key}.json"
     if killed_after == "weights":
         monkeypatch.setattr(artefacts, "replacing", lambda path: kill() if path.suffix == ".json" else write(path))
     elif killed_after == "description":
@@ -230,7 +233,7 @@ def test_a_kill_leaves_a_record_and_its_model(board, plugins, monkeypatch, kille
     elif killed_after == "record":
         monkeypatch.setattr(store.models, "settle", kill)
     elif killed_after == "first rename":
-        monkeypatch.setattr(artefacts.os, "replace", lambda *a: (kill() if done else None, rename(*a), done.append(1)))
+        monkeypatch.setattr(os, "replace", lambda a, b: kill() if Path(b) == last else rename(a, b))
     try:
         store.put(store.keep_model(record))
     except Killed:

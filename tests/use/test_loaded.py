@@ -56,7 +56,7 @@ def test_arrays_come_back_as_they_came(conv):
         assert isinstance(answer, torch.Tensor)
         assert answer.dtype == dtype
     assert torch.equal(conv(torch.as_tensor(x)), torch.as_tensor(conv(x)))
-    assert conv(torch.as_tensor(x[0], requires_grad=True)).shape == (1, 16)
+    assert conv(torch.as_tensor(x[0]).requires_grad_()).shape == (1, 16)
 
 
 def test_it_leaves_its_inputs_alone(conv):
