@@ -14,13 +14,14 @@ from typing import Any
 import numpy as np
 
 from ..base.references import call_target
-from ..contract.guard import Misbehaved, contained
+from ..contract.guard import Misbehaved, contained, time_limit
 from ..contract.metric import MetricSpec, Setting
 from ..contract.registry import Registered, Registry, one_line
 from ..contract.task import TaskInfo
 from ..training.metrics import mean_of
 
 CHUNK = 1 << 20  # values of a field that are looked at together: 8 MB each time they are copied
+VALUES_IN_TIME = 1e7  # within a plugin's limit of time; all built-in metrics take some 2 s for so many
 
 
 @dataclass
@@ -73,7 +74,8 @@ def _values(
 ) -> dict[str, np.ndarray]:
     names = [found.spec.name for found in specs]
     parts: dict[str, list[np.ndarray]] = {name: [] for name in names}
-    with contained(f"metric {names[0]!r}", may_extend_environment=True), np.errstate(all="ignore"):
+    seconds = time_limit() * max(1.0, target.size / VALUES_IN_TIME)
+    with contained(f"metric {names[0]!r}", seconds, may_extend_environment=True), np.errstate(all="ignore"):
         compute = call_target(specs[0].spec.compute)
         for start, end in chunks(target):
             p, t = (_double(fields[start:end]) for fields in (prediction, target))

@@ -22,10 +22,11 @@ def scoring_files(plugin_files: Sequence[str], task_file: str, registry: Registr
 
 def unscored(registry: Registry) -> list[str]:
     """What to tell of metrics that the scorer never sees."""
-    shared = _files(registry.metrics) & _files(registry.models)
+    shared, with_task = _files(registry.metrics) & _files(registry.models), _files(registry.tasks)
     return [
-        f"metric {name!r} is not measured: {found.origin.distribution} also brings a model, and the scorer loads no "
-        "code of models; put the metric in a file of its own"
+        f"metric {name!r} is not measured{' on tasks of others' if found.origin.file in with_task else ''}: "
+        f"{found.origin.distribution} also brings a model, and the scorer loads no code of models; put the metric in a "
+        "file of its own"
         for name, found in registry.metrics.items()
         if found.origin.file in shared
     ]
