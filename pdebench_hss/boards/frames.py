@@ -46,7 +46,11 @@ RESULTS_COLUMNS = [
     *("device", "training_free", "fit_flops", "data_seconds"),
 ]
 # Only where a row has something to say there, so that tables of boards that don't use them stay as they are.
-OPTIONAL = ("training", "val_err", "tuned_tries", "tuned_seconds", "tuned_options", "core_seconds")
+SERVING = (
+    *("latency_ms", "latency_ms_low", "latency_ms_high"),
+    *("throughput", "throughput_low", "throughput_high", "best_batch"),
+)
+OPTIONAL = ("training", "val_err", "tuned_tries", "tuned_seconds", "tuned_options", "core_seconds", *SERVING)
 ALIKE = 3.0  # between the smallest and the largest model of a table that compares methods and not sizes
 ROUNDING = 1e-12  # of the field's size: what is left of a difference after some 10^4 roundings in double precision
 GROUP = ["task", "scale", "budget", "n_train", "params_target", "data_id", "device"]
@@ -113,6 +117,7 @@ def _row(record: Record) -> dict[str, Any]:
         "tuned_seconds": trial.tuned.get("seconds"),
         "tuned_options": _options(trial.tuned.get("options", {})) if trial.tuned else "",
         "core_seconds": record.spent.get("core_seconds") if str(trial.budget).startswith("core_seconds=") else None,
+        **{name: record.serving.get(name) for name in SERVING},
     }
 
 
@@ -136,8 +141,8 @@ def solver_levels(records: Iterable[Record]) -> pd.DataFrame:
         for level in record.levels:
             label = f"{record.trial.model}[level={level['level']}]"
             measured = {"model": label, "test_err_mean": level["test_err"], "predict_ms": level["predict_ms"]}
-            rows.append({**row, **measured})
-    return pd.DataFrame(rows, columns=LEADERBOARD_COLUMNS)
+            rows.append({**row, **measured, **dict.fromkeys(SERVING), "latency_ms": level.get("latency_ms")})
+    return pd.DataFrame(rows, columns=[*LEADERBOARD_COLUMNS, "latency_ms"])
 
 
 def _data_seconds(record: Record) -> float | None:
@@ -202,6 +207,7 @@ def _summary(names: dict[str, Any], trials: pd.DataFrame, samples: Mapping[str, 
         "val_err": shown["val_err"].mean() if "val_err" in shown else np.nan,
         "core_seconds": shown["core_seconds"].median() if "core_seconds" in shown else np.nan,
         **{name: first.get(name) for name in ("tuned_tries", "tuned_seconds", "tuned_options")},
+        **{name: shown[name].median() for name in SERVING if name in shown},
         "field_size": (good["test_err"] / good["relative_l2"].where(good["relative_l2"] > 0)).median(),
     }
 

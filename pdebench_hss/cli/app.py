@@ -15,6 +15,7 @@ from . import (
     compare,
     data,
     doctor,
+    evaluate,
     export,
     listing,
     new,
@@ -22,7 +23,9 @@ from . import (
     params,
     plot,
     predict,
+    recommend,
     report,
+    rescore,
     run,
     show,
     study,
@@ -68,6 +71,9 @@ app.add_typer(new.app, name="new")
 app.command("cite")(cite.cite)
 app.command("leaderboard")(board.leaderboard)
 app.command("compare")(compare.compare)
+app.command("recommend")(recommend.recommend)
+app.command("rescore")(rescore.rescore)
+app.command("evaluate")(evaluate.evaluate)
 app.command("plot")(plot.plot)
 app.command("report")(report.report)
 app.command("serve")(report.serve)

@@ -17,6 +17,7 @@ from .where import (
     ForceOption,
     JobsOption,
     KeepModelsOption,
+    KeepPredictionsOption,
     KeepUpToOption,
     MaxMemoryOption,
     PrecisionOption,
@@ -58,6 +59,7 @@ def study(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan and an estimate of time.")] = False,
     keep_models: KeepModelsOption = None,
     keep_models_up_to: KeepUpToOption = None,
+    keep_predictions: KeepPredictionsOption = None,
     force: ForceOption = None,
     plugin: PluginOption = None,
     strict: StrictOption = None,
@@ -97,6 +99,7 @@ def study(
         "data_dir": data_dir,
         "keep_models": keep_models,
         "keep_models_up_to": keep_models_up_to,
+        "keep_predictions": keep_predictions,
         "force": force,
         "plugins": plugin,
     }

@@ -45,6 +45,10 @@ KeepModelsOption = Annotated[
 KeepUpToOption = Annotated[
     str | None, typer.Option(help="Keep models of at most this many bytes each, e.g. 200M.  [default: 50M]")
 ]
+KeepPredictionsOption = Annotated[
+    bool | None,
+    typer.Option("--keep-predictions", help="Keep all test predictions in the board (HDF5), to be scored again."),
+]
 ForceOption = Annotated[bool | None, typer.Option("--force", help="Run trials again even if they have a record.")]
 
 RENAMED = {"plugin": "plugins", "strict": "strict_plugins"}  # an option that may be repeated has a singular name

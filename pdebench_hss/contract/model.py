@@ -56,6 +56,9 @@ class ModelSpec:
     citation        BibTeX entries; ``pdebench-hss cite`` prints them to those who used the model.
     resources       what a trial needs on a cluster, ``{"cpus": 4, "gpus": 0.5, "memory": "8G"}``, or
                     ``(task, scale) -> dict``; see `pdebench_hss.contract.resources`.
+    any_grid        whether trained weights can be used on another grid. True: what ``build`` makes for the task on that
+                    grid takes the same state. A ``"module:function"``: ``(task, trained, **hparams)`` builds such a
+                    model, ``trained`` being the task that the weights are of. False: they belong to one grid.
     search          what ``pdebench-hss tune`` may choose: options and their ranges, or ``(task, scale) -> dict``; see
                     `pdebench_hss.contract.search`. The learning rate is always among them.
     """
@@ -74,6 +77,7 @@ class ModelSpec:
     description: str = ""
     resources: Mapping[str, Any] | Callable[[TaskInfo, str], Mapping[str, Any]] = field(default_factory=dict)
     search: Space | Callable[[TaskInfo, str], Space] = field(default_factory=dict)
+    any_grid: bool | str | Callable[..., Any] = False
 
     def __post_init__(self) -> None:
         who = f"model {self.name!r}"
@@ -82,6 +86,8 @@ class ModelSpec:
         if self.role not in ROLES:
             raise ValueError(f"{who}: unknown role {self.role!r}; roles are 'solver' and 'guess', or none")
         check_reference(self.build, who, "build")
+        if not isinstance(self.any_grid, bool):
+            check_reference(self.any_grid, who, "any_grid")
         if isinstance(self.hparams, Mapping) and self.size_knob and self.size_knob not in self.hparams:
             raise ValueError(f"{who}: size_knob {self.size_knob!r} is not among its hparams")
         if not callable(self.search):
@@ -126,3 +132,9 @@ class ModelSpec:
     def make(self, task: TaskInfo, hparams: Mapping[str, Any]) -> Any:
         """Build the network."""
         return call_target(self.build)(task, **hparams)
+
+    def make_elsewhere(self, task: TaskInfo, trained: TaskInfo, hparams: Mapping[str, Any]) -> Any:
+        """Build the network for a grid that is not that of its weights; only if ``any_grid`` says that it can."""
+        if isinstance(self.any_grid, bool):
+            return self.make(task, hparams)
+        return call_target(self.any_grid)(task, trained, **hparams)

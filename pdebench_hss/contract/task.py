@@ -128,6 +128,8 @@ class TaskSpec:
     evolves     the first ``out_channels`` input channels are the same fields as the outputs at another time, so
                 that "nothing changes" is a meaningful guess. Always true of rollout tasks.
     read        ``(directory, size, **params) -> {"train": (inputs, outputs), "test": (...)}`` from public files.
+    options_at  ``(options, grid) -> options``: what the generator's numbers of a scale become on another grid, for
+                ``pdebench-hss evaluate --grid``; without it they stay as they are.
     dtype       of the stored arrays.
     in_all      whether ``--tasks all`` includes it; a task that serves one study only has to be named.
     citation    BibTeX entries; ``pdebench-hss cite`` prints them to those who used the task.
@@ -160,6 +162,7 @@ class TaskSpec:
     mask: str | Callable[..., Any] | None = None
     coords: str | Callable[..., Any] | None = None
     read: str | Callable[..., Any] | None = None
+    options_at: str | Callable[..., Any] | None = None
     dtype: str = "float64"
     chunk: int = 0
     data_version: str = "1"
@@ -183,7 +186,7 @@ class TaskSpec:
             object.__setattr__(self, "dataset", self.name)
         if self.rollout:
             object.__setattr__(self, "evolves", True)
-        for reference in ("generate", "view", "coarse", "residual", "mask", "coords", "read"):
+        for reference in ("generate", "view", "coarse", "residual", "mask", "coords", "read", "options_at"):
             value = getattr(self, reference)
             if value is not None:
                 check_reference(value, who, reference)
@@ -221,6 +224,16 @@ class TaskSpec:
         if history < 1:
             raise UsageError(f"task {self.name!r}: history must be at least 1, not {history}")
         return (self if history == self.history else dataclasses.replace(self, history=history)), chosen
+
+    def resized(self, scale: str, grid: tuple[int, ...], test: int) -> TaskSpec:
+        """This task with another grid and number of test samples at a scale; of train it has one group of samples."""
+        if len(grid) != self.dim:
+            raise UsageError(f"task {self.name!r} has {self.dim} axes, and the grid {grid} has {len(grid)}")
+        size = self.scales[scale]
+        options = call_target(self.options_at)(size.options, grid) if self.options_at else size.options
+        whole = -(-test // self.cases) * self.cases  # groups of samples are not split
+        size = dataclasses.replace(size, grid=grid, train=self.cases, test=whole, options=options)
+        return dataclasses.replace(self, scales={**self.scales, scale: size})
 
     def info(self, scale: str, params: Mapping[str, Any] = EMPTY) -> TaskInfo:
         """What a model is told when it is built for this task at this scale."""

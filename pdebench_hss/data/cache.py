@@ -19,11 +19,11 @@ from ..base.errors import DataError
 from ..base.files import human_bytes
 from ..base.references import call_target
 from . import generation, hdf5
-from .dataset import Dataset, Split, TaskData, cache_dir, data_dir, find_source, sample_seeds
+from .dataset import Dataset, Resized, Split, TaskData, cache_dir, data_dir, find_source, sample_seeds
 from .generation import Progress, check_shapes
 from .hdf5 import CorruptData
 
-__all__ = ["Dataset", "Split", "TaskData", "cache_dir", "data_dir", "find_source", "sample_seeds"]
+__all__ = ["Dataset", "Resized", "Split", "TaskData", "cache_dir", "data_dir", "find_source", "sample_seeds"]
 
 
 class DataWarning(UserWarning):

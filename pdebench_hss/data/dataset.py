@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -37,6 +37,14 @@ class TaskData:
 
 
 @dataclass(frozen=True)
+class Resized:
+    """Another size than that of a scale: `TaskSpec.resized`."""
+
+    grid: tuple[int, ...]
+    test: int
+
+
+@dataclass(frozen=True)
 class Dataset:
     """What a dataset is, before it exists."""
 
@@ -45,6 +53,14 @@ class Dataset:
     params: Mapping[str, Any] = field(default_factory=dict)
     seed: int = 0
     source: Source | None = None
+    resized: Resized | None = None
+
+    def with_size(self, wanted: Resized | None) -> Dataset:
+        """The same data on another grid, with another number of test samples."""
+        if wanted is None:
+            return self
+        spec = self.spec.resized(self.scale, wanted.grid, wanted.test)
+        return replace(self, task=replace(self.task, spec=spec), resized=wanted)
 
     @property
     def spec(self) -> TaskSpec:

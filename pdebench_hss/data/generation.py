@@ -28,7 +28,7 @@ from ..workers.events import Crashed, Done, Failed
 from ..workers.pool import WorkerPool
 from ..workers.worker import Failure, Job
 from . import hdf5
-from .dataset import Dataset, find_source
+from .dataset import Dataset, Resized, find_source
 from .hdf5 import CorruptData
 from .sources import Source
 
@@ -107,15 +107,17 @@ class Reference:
     source: Source | None
     plugin_files: tuple[str, ...]
     id: str
+    resized: Resized | None = None
 
     @classmethod
     def to(cls, dataset: Dataset, plugin_files: Sequence[str]) -> Reference:
         files, params = tuple(str(file) for file in plugin_files), dict(dataset.params)
-        return cls(dataset.spec.name, dataset.scale, params, dataset.seed, dataset.source, files, dataset.id)
+        places = (dataset.seed, dataset.source, files, dataset.id, dataset.resized)
+        return cls(dataset.spec.name, dataset.scale, params, *places)
 
     def find(self) -> Dataset:
         task = load_registry(self.plugin_files).task(self.task)
-        dataset = Dataset(task, self.scale, self.params, self.seed, self.source)
+        dataset = Dataset(task, self.scale, self.params, self.seed, self.source).with_size(self.resized)
         if dataset.id != self.id:
             raise DataError(
                 f"task {self.task!r}: its plugin changed while its data were made; run the same command again"

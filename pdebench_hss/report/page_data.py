@@ -201,6 +201,7 @@ def _detail(record: Record, board: Board, pools: Pools) -> dict[str, Any]:
         "parameters": record.parameters,
         "spent": {name: _plain(value) for name, value in record.spent.items()},
         "seconds": {name: _short(value) for name, value in record.seconds.items()},
+        "serving": {name: _short(value) for name, value in record.serving.items()},
         "threads": provenance.get("threads"),
         "started": provenance.get("started"),
         "by_step": [_short(error) for error in board.by_step.get(record.key, ())],

@@ -1,6 +1,7 @@
 """A record's picture arrays -> panels a page can draw: images and curves, with titles and ranges.
 
-For each of the best, median and worst test sample:  input | truth | prediction | error.
+For each of the best, median and worst test sample:  input | truth | prediction | error; and of all together, at each
+point, the mean and the worst |error|.
 A field over a plane (or over space and time) is an image; over a line, a curve. Truth and prediction share one range of
 colours. A channel that is constant over the grid is a parameter, shown as a number.
 """
@@ -24,7 +25,7 @@ def panels(samples: Mapping[str, np.ndarray]) -> list[dict[str, Any]]:
     if not all(name in samples for name in PICTURE):
         return []
     errors = samples.get("error_test_err")
-    shown = []
+    shown: list[dict[str, Any]] = []
     for i, sample in enumerate(samples["picture_index"]):
         inputs, truth, error = (_finite(samples[name][i]) for name in PICTURE[1:])
         numbers, drawn = _inputs(inputs)
@@ -38,7 +39,20 @@ def panels(samples: Mapping[str, np.ndarray]) -> list[dict[str, Any]]:
                 "panels": drawn + _outputs(truth, error),
             }
         )
-    return shown
+    return shown + _map(samples.get("picture_map"), shown[0]["axes"])
+
+
+def _map(maps: np.ndarray | None, axes: str) -> list[dict[str, Any]]:
+    """Where errors are, over the whole test set; (2, channels, ...), and none in records of earlier versions."""
+    if maps is None:
+        return []
+    drawn = []
+    for role, channels in zip(("mean", "worst"), (_finite(half) for half in maps), strict=True):
+        for c, values in enumerate(channels):
+            title = f"{role} |error|" + (f" {c + 1}" if len(channels) > 1 else "")
+            drawn.append(_panel(title, role, values, (0.0, float(np.nanmax(values)) or 1.0)))
+    nothing: dict[str, Any] = {"sample": None, "error": None, "numbers": {}}
+    return [{"name": "all test samples", "axes": axes, **nothing, "panels": drawn}]
 
 
 def _finite(values: np.ndarray) -> np.ndarray:

@@ -30,7 +30,10 @@ TEXTS = (
     *("tuned", "keep_models_up_to"),
 )
 # Where a run keeps things and what it runs on does not change what it asks for.
-PLACES = ("out", "force", "plugins", "ray_address", "storage", "cuda_graphs", "keep_models", "keep_models_up_to")
+PLACES = (
+    *("out", "force", "plugins", "ray_address", "storage", "cuda_graphs"),
+    *("keep_models", "keep_models_up_to", "keep_predictions"),
+)
 
 
 def _is_text(value: Any) -> bool:
@@ -58,7 +61,9 @@ _TYPES: dict[str, tuple[Callable[[Any], bool], str]] = {
     **dict.fromkeys(("models", "tasks", "plugins"), (_is_names, "a name or a list of names")),
     **dict.fromkeys(TEXTS, (_is_text, "text")),
     **dict.fromkeys(("jobs", "train_size", "data_seed", "ddp"), (_is_whole, "a whole number")),
-    **dict.fromkeys(("force", "strict_plugins", "cuda_graphs", "keep_models"), (_is_choice, "true or false")),
+    **dict.fromkeys(
+        ("force", "strict_plugins", "cuda_graphs", "keep_models", "keep_predictions"), (_is_choice, "true or false")
+    ),
     "timeout": (_is_number, "a number of seconds"),
     "max_memory": (lambda value: _is_text(value) or _is_number(value), "a size such as 4G"),
     "match_params": (lambda value: _is_text(value) or _is_number(value), "a count such as 300k"),
@@ -100,6 +105,7 @@ class RunConfig:
     storage: str | None = None
     keep_models: bool = True
     keep_models_up_to: str = "50M"
+    keep_predictions: bool = False
 
     def __post_init__(self) -> None:
         for name, (fits, expected) in _TYPES.items():
@@ -125,6 +131,10 @@ class RunConfig:
         parse_resources(self.resources or "")
         if self.ray_address is not None and self.executor != "ray":
             raise UsageError(f"--ray-address belongs to --executor ray, not {self.executor}")
+        if self.ray_address is not None and self.keep_predictions:
+            raise UsageError(
+                "--keep-predictions writes to this machine's disk, and not from the nodes of --ray-address"
+            )
 
     @property
     def seed_list(self) -> list[int]:

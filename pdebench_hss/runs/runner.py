@@ -26,6 +26,7 @@ from ..data import cache
 from ..data.hdf5 import Header
 from ..trials.context import Context
 from ..trials.lock import BoardLock
+from ..trials.predictions import KIND
 from ..trials.record import Record, shared
 from ..trials.run_trial import ended_without_record
 from ..trials.status import Status
@@ -147,6 +148,7 @@ class Run:
         self._warn_misnamed(plan)
         for cell in plan.having(Action.KEEP):
             self.reporter.warn(f"{cell.trial.model_label} on {cell.trial.task_label} is not run: {cell.reason}")
+        self._warn_unkept(plan)
         self.store.add_to_plan((cell.trial for cell in plan.cells), self.config.command)
         for cell in plan.having(Action.CACHED, Action.SKIP, Action.KEEP):
             if cell.record is not None:
@@ -163,6 +165,12 @@ class Run:
             model = self.registry.model(name).spec.model_class()
             for line in misnamed(model) if model is not None else ():
                 self.reporter.warn(f"model {name!r}: {line}")
+
+    def _warn_unkept(self, plan: Plan) -> None:
+        """A record that is there already is not made again for the sake of its predictions."""
+        cached = [cell.record for cell in plan.having(Action.CACHED) if cell.record and cell.record.status is Status.OK]
+        if self.config.keep_predictions and (bare := sum(KIND not in record.artefacts for record in cached)):
+            self.reporter.warn(f"{bare} cached trials have no predictions; --force runs them again and keeps them")
 
     # --- data --------------------------------------------------------------------------------------------------------
 
@@ -240,7 +248,8 @@ class Run:
 
     def _work_of(self, cell: Cell) -> Work:
         kept = self.config.model_bytes if cell.trial.judge == "test" else 0
-        context = replace(self._context(cell.dataset), checkpoint=self._checkpoint(cell.trial), keep_models=kept)
+        own = {"checkpoint": self._checkpoint(cell.trial), "predictions": self._predictions(cell.trial)}
+        context = replace(self._context(cell.dataset), keep_models=kept, **own)
         return Work(cell.trial, context, self._needs(cell), str(self.store.log(cell.trial.key)))
 
     def _context(self, dataset: cache.Dataset) -> Context:
@@ -276,6 +285,11 @@ class Run:
         }
         found = needs(default, stated, self.config.resources)
         return found if trained else replace(found, gpus=0.0)  # closed forms stay on the CPU, whatever is stated
+
+    def _predictions(self, trial: Trial) -> str:
+        """Where the scorer puts them; absolute, as its process may be anywhere on this machine."""
+        asked = self.config.keep_predictions and trial.judge == "test"
+        return str(self.store.predictions.pending(trial.key).absolute()) if asked else ""
 
     def _checkpoint(self, trial: Trial) -> str:
         if self.config.storage:

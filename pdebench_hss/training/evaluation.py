@@ -7,6 +7,7 @@ is the k newest frames, newest first: the new one comes to the front, the oldest
 
 from __future__ import annotations
 
+import copy
 import statistics
 import time
 from collections.abc import Callable, Iterator
@@ -24,6 +25,7 @@ from .trial_device import autocast, float64_device
 
 TIMING_SECONDS = 1.0
 TIMING_REPEATS = 5
+LEVEL_SECONDS = 0.05  # after which one input alone has been solved often enough
 LEVEL_SAMPLES = 16  # for which all levels of a classical solver are measured
 
 
@@ -46,6 +48,12 @@ class Predictor:
         self.dtype = _dtype(model)
         self._state_device = float64_device(device)
         self._constants: dict[int, list[Tensor]] = {}  # of the normaliser, by the number of axes
+
+    def in_batches_of(self, batch: int) -> Predictor:
+        """The same model, called with other batches."""
+        twin = copy.copy(self)
+        twin.batch = batch
+        return twin
 
     def __call__(self, inputs: np.ndarray, steps: int | None = None) -> np.ndarray:
         """``steps`` of a rollout; by default as many as the task's trajectories have."""
@@ -87,27 +95,30 @@ class Predictor:
         return self._constants[ndim]
 
 
-def time_prediction(predict: Callable[[np.ndarray], np.ndarray], inputs: np.ndarray) -> float:
+def time_prediction(
+    predict: Callable[[np.ndarray], np.ndarray], inputs: np.ndarray, enough: float = TIMING_SECONDS
+) -> float:
     """Seconds for all of ``inputs``: the median of a few runs, after the caller's first one as warm-up."""
     seconds: list[float] = []
-    while len(seconds) < TIMING_REPEATS and sum(seconds) < TIMING_SECONDS:
+    while len(seconds) < TIMING_REPEATS and sum(seconds) < enough:
         start = time.perf_counter()
         predict(inputs)
         seconds.append(time.perf_counter() - start)
     return statistics.median(seconds)
 
 
-def solve_levels(model: Any, inputs: np.ndarray) -> Iterator[tuple[int, np.ndarray, float]]:
-    """Level, solutions and seconds of each level of a classical solver, for a few of the inputs; the first run counts
-    where a second would take long."""
+def solve_levels(model: Any, inputs: np.ndarray) -> Iterator[tuple[int, np.ndarray, float, float]]:
+    """Level, solutions and seconds of each level of a classical solver, for a few of the inputs, and its seconds for
+    one of them alone; the first run counts where a second would take long."""
     few = inputs[:LEVEL_SAMPLES]
     for level in model.levels:
+        solve = partial(model.solve, level=level)
         start = time.perf_counter()
-        solutions = np.asarray(model.solve(few, level))
+        solutions = np.asarray(solve(few))
         seconds = time.perf_counter() - start
         if seconds < TIMING_SECONDS:
-            seconds = time_prediction(partial(model.solve, level=level), few)
-        yield int(level), solutions, seconds
+            seconds = time_prediction(solve, few)
+        yield int(level), solutions, seconds, time_prediction(solve, few[:1], LEVEL_SECONDS)
 
 
 def _dtype(model: Any) -> torch.dtype:

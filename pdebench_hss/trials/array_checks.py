@@ -52,7 +52,7 @@ def means_behind(metrics: Mapping[str, float], arrays: Mapping[str, np.ndarray])
 PARTNERS = (
     ("curve_steps", "curve_losses"),
     ("val_steps", "val_seconds", "val_errors"),
-    ("picture_index", "picture_input", "picture_truth", "picture_error"),
+    ("picture_index", "picture_input", "picture_truth", "picture_error", "picture_map"),
 )
 
 
@@ -91,3 +91,6 @@ def check_drawn(arrays: Mapping[str, np.ndarray]) -> None:
             raise Invalid("its pictures are damaged")
     if fields[1].shape != fields[2].shape:
         raise Invalid("its pictures are damaged")
+    error_map = arrays.get("picture_map")
+    if error_map is not None and (error_map.dtype.kind != "f" or error_map.shape != (2, *fields[2].shape[1:])):
+        raise Invalid("its map of errors is damaged")

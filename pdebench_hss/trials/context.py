@@ -27,3 +27,4 @@ class Context:
     cuda_graphs: bool = False
     max_memory: int = 0  # bytes that a trial may take (see `pieces`); 0 means: not limited
     keep_models: int = 0  # bytes that a model may have to be kept; 0: none is
+    predictions: str = ""  # the file that the scorer puts the predictions in; empty: they are not kept

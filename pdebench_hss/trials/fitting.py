@@ -37,6 +37,7 @@ from ..training.objective import Objective
 from ..training.parameters import count_fitted, count_parameters
 from ..training.peers import ALONE, PeerLost, Peers, ProcessGroup, refusal
 from ..training.progress import Emit, say_nothing
+from ..training.serving import measure_serving
 from ..training.trial_device import TrialDevice, synchronize
 from ..training.windows import TrainSet, prepare
 from ..workers.exchange import NotPlain
@@ -72,12 +73,14 @@ class Fitted:
     spent: dict[str, float] = field(default_factory=dict)
     flops_step: float | None = None
     predict_ms: float | None = None
+    serving: dict[str, float] = field(default_factory=dict)
     peak_memory: int | None = None
     provenance: dict[str, Any] = field(default_factory=dict)
     curve: dict[str, np.ndarray] = field(default_factory=dict)
     prediction: np.ndarray | None = None
     val_prediction: np.ndarray | None = None
     level_ms: dict[str, float] = field(default_factory=dict)
+    level_latency_ms: dict[str, float] = field(default_factory=dict)
     level_solutions: dict[str, np.ndarray] = field(default_factory=dict)
     model: dict[str, Any] | None = None
     model_lost: str = ""
@@ -180,9 +183,11 @@ def _predict(model: Any, predict: Predictor, samples: blind.BlindData, fitted: F
     if np.isfinite(fitted.prediction).all():  # else there is nothing to time
         fitted.seconds["predict"] = time_prediction(predict, samples.test_inputs)
         fitted.predict_ms = 1e3 * fitted.seconds["predict"] / len(samples.test_inputs)
+        fitted.serving = measure_serving(predict, samples.test_inputs, fitted.seconds["build"] + fitted.seconds["fit"])
     if hasattr(model, "levels"):
-        for level, solutions, seconds in solve_levels(model, samples.test_inputs):
+        for level, solutions, seconds, latency in solve_levels(model, samples.test_inputs):
             fitted.level_ms[str(level)] = 1e3 * seconds / len(solutions)
+            fitted.level_latency_ms[str(level)] = 1e3 * latency
             fitted.level_solutions[str(level)] = solutions
 
 
@@ -399,7 +404,7 @@ _SHAPES = {
     "provenance": lambda value: isinstance(value, dict),
     "curve": _is_curve,
     **dict.fromkeys(("prediction", "val_prediction"), lambda value: value is None or isinstance(value, np.ndarray)),
-    "level_ms": _is_table,
+    **dict.fromkeys(("serving", "level_ms", "level_latency_ms"), _is_table),
     "model": lambda value: value is None or (isinstance(value, dict) and set(value) == KEPT),
     "model_lost": lambda value: isinstance(value, str) and len(value) <= 500,
     "level_solutions": lambda value: isinstance(value, dict) and all(isinstance(v, np.ndarray) for v in value.values()),

@@ -1,4 +1,5 @@
-"""What a record shows of its predictions: the best, the median and the worst test sample by the task's metric.
+"""What a record shows of its predictions: the best, the median and the worst test sample by the task's metric, and
+where in the domain the errors are: at each point the mean of |error| over all test samples, and the worst of them.
 
 Kept small, because there is one record per trial and boards are shared:
 
@@ -31,7 +32,8 @@ def pick(errors: np.ndarray) -> np.ndarray:
 def pictures(
     task: TaskInfo, inputs: np.ndarray, outputs: np.ndarray, prediction: np.ndarray, errors: np.ndarray
 ) -> dict[str, np.ndarray]:
-    """Arrays for `Record.samples`: ``picture_index`` (3,) and ``picture_input|truth|error`` (3, channels, *picture)."""
+    """Arrays for `Record.samples`: ``picture_index`` (3,), ``picture_input|truth|error`` (3, channels, *picture), and
+    ``picture_map`` (2, channels, *picture): mean and worst |error| over the test set."""
     index = pick(errors)
     difference = np.asarray(prediction[index], np.float64) - outputs[index]
     return {
@@ -39,7 +41,17 @@ def pictures(
         "picture_input": _frame(task, inputs[index]),
         "picture_truth": _frame(task, _last_or_all_steps(task, outputs[index])),
         "picture_error": _frame(task, _last_or_all_steps(task, difference)),
+        "picture_map": _frame(task, _error_map(task, outputs, prediction)),
     }
+
+
+def _error_map(task: TaskInfo, outputs: np.ndarray, prediction: np.ndarray) -> np.ndarray:
+    """(2, channels, ..., *grid), one sample after the other: the errors of all at once may not fit in memory twice."""
+    total = worst = np.zeros(1)
+    for truth, guess in zip(outputs, prediction, strict=True):
+        error = np.abs(_last_or_all_steps(task, np.asarray(guess, np.float64)[None] - truth)[0])
+        total, worst = total + error / len(outputs), np.maximum(worst, error)
+    return np.stack([total, worst])
 
 
 def _last_or_all_steps(task: TaskInfo, values: np.ndarray) -> np.ndarray:
@@ -51,7 +63,7 @@ def _last_or_all_steps(task: TaskInfo, values: np.ndarray) -> np.ndarray:
 
 
 def _frame(task: TaskInfo, values: np.ndarray) -> np.ndarray:
-    """(3, channels, ..., *grid) -> (3, channels, at most two sides of at most `SIDE` points)."""
+    """(k, channels, ..., *grid) -> (k, channels, at most two sides of at most `SIDE` points)."""
     values = np.asarray(values, np.float64)
     if task.mask is not None:
         values = np.where(task.mask, values, np.nan)

@@ -30,11 +30,15 @@ class Record:
     spent        steps, samples, seconds, flops and core-seconds of training
     flops_step   FLOPs of one training step (forward and backward of one batch)
     seconds      build, fit, predict (all test samples, median of a few), total
-    predict_ms   milliseconds per test sample
-    levels       of a classical solver: level, error and milliseconds per sample of each, on the first test samples
+    predict_ms   milliseconds per test sample, in the batches of training
+    serving      how fast it answers (`serving`): ``latency_ms`` of one input alone; ``throughput`` in answers a second
+                 at ``best_batch``; medians over calls, with the 10th and 90th percentile as ``_low`` and ``_high``
+    levels       of a classical solver: level, error, milliseconds per sample and ``latency_ms`` of one sample alone, on
+                 the first test samples
     peak_memory  bytes beyond what the process held before the trial
     artefacts    what it left to be used, by kind: ``model`` has the ``sha256`` of its description and the ``bytes`` of
-                 its weights (`artefacts`), or the ``reason`` why it was not kept
+                 its weights (`artefacts`), or the ``reason`` why it was not kept; ``predictions`` likewise of its
+                 predictions (`predictions`), where they were to be kept
     data         content hash, sizes, and what a sample cost to generate (seconds of one core; None if imported)
     provenance   versions, source commit, hardware, threads, device, times; ``metrics``: who brought those that are not
                  built in, ``unmeasured``: why others are missing
@@ -42,7 +46,7 @@ class Record:
                  samples), ``test_group`` (which start each belongs to; only where
                  several share one), ``curve_steps``, ``curve_losses``, ``val_steps|seconds|errors`` (the
                  error on held-out samples along the way), and ``picture_*`` of the best, median and worst
-                 test sample (see `pictures`)
+                 test sample and of the errors of all (see `pictures`)
     left         the artefacts themselves, on their way to disk; not part of what is stored as a record
     """
 
@@ -56,6 +60,7 @@ class Record:
     flops_step: float | None = None
     seconds: dict[str, float] = field(default_factory=dict)
     predict_ms: float | None = None
+    serving: dict[str, float] = field(default_factory=dict)
     levels: list[dict[str, float]] = field(default_factory=list)
     peak_memory: int | None = None
     data: dict[str, Any] = field(default_factory=dict)

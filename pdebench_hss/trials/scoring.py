@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from ..metrics.measuring import Measured, measure
 from ..metrics.rollouts import errors_by_step
 from ..training.loop import Diverged
 from ..training.metrics import mean_errors, mean_of, not_finite, sample_errors
+from . import predictions
 from .fitting import Fitted, dataset_of, ending, held_out_of
 from .keeping import NotKept, checked
 from .pictures import pictures
@@ -58,6 +60,8 @@ def score_trial(trial: Trial, context: Context, registry: Registry, fitted: Fitt
         except Exception as error:
             status, reason = ending(error)
     left, artefacts = _artefacts(fitted, context) if status is Status.OK and context.peer == 0 else ({}, {})
+    if status is Status.OK and context.predictions and context.peer == 0 and fitted.prediction is not None:
+        artefacts = artefacts | _kept_predictions(trial, context, fitted.prediction, scores.data["sha256"])
     ended = scores.provenance["ended"] = time.time()
     seconds = {**fitted.seconds, "total": fitted.seconds.get("total", 0.0) + ended - started}
     return Record(
@@ -70,6 +74,7 @@ def score_trial(trial: Trial, context: Context, registry: Registry, fitted: Fitt
         flops_step=fitted.flops_step,
         seconds=seconds,
         predict_ms=fitted.predict_ms,
+        serving=fitted.serving,
         peak_memory=fitted.peak_memory,
         artefacts=artefacts,
         left=left,
@@ -85,6 +90,14 @@ def _artefacts(fitted: Fitted, context: Context) -> tuple[dict[str, Any], dict[s
         return {"model": checked(fitted.model, context.keep_models)}, {}
     except NotKept as reason:
         return {}, {"model": {"reason": str(reason)}}
+
+
+def _kept_predictions(trial: Trial, context: Context, prediction: np.ndarray, sha256: str) -> dict[str, dict[str, Any]]:
+    """A score does not depend on whether they could be kept."""
+    try:
+        return {predictions.KIND: predictions.write(Path(context.predictions), trial, prediction, sha256)}
+    except (OSError, RuntimeError) as error:
+        return {predictions.KIND: {"reason": f"they can't be written: {error}".splitlines()[0][:500]}}
 
 
 def _score(trial: Trial, context: Context, registry: Registry, fitted: Fitted, scores: _Scores) -> None:
@@ -129,6 +142,7 @@ def _score_test(test: data.Split, task: TaskInfo, fitted: Fitted, scores: _Score
     for level, solutions in fitted.level_solutions.items():
         scores.levels.append({"level": int(level), "test_err": _mean_error(solutions, test.outputs, task)})
         scores.levels[-1]["predict_ms"] = float(fitted.level_ms[level])
+        scores.levels[-1]["latency_ms"] = float(fitted.level_latency_ms[level])
 
 
 def _add(measured: Measured, registry: Registry, scores: _Scores) -> None:

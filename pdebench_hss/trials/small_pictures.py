@@ -29,7 +29,9 @@ SIDE = 32  # points of a plane; a curve has at most `pictures.SIDE`
 LEVELS = 126
 OUTSIDE = 255
 FIELDS = ("picture_input", "picture_truth", "picture_error")
-PICTURE = ("picture_index", *FIELDS)
+MAP = "picture_map"  # records of earlier versions have none
+NEEDED = ("picture_index", *FIELDS)
+PICTURE = (*NEEDED, MAP)
 
 
 @dataclass(frozen=True)
@@ -41,7 +43,7 @@ class Plane:
 
 @dataclass(frozen=True)
 class Field:
-    """``shape`` is (3, channels, *sides); the planes are in that order."""
+    """``shape`` is (3, channels, *sides), of a map (2, channels, *sides); the planes are in that order."""
 
     shape: tuple[int, ...]
     planes: list[Plane]
@@ -49,7 +51,7 @@ class Field:
 
 @dataclass(frozen=True)
 class SmallPictures:
-    """``index`` of the three test samples, and the fields by the names of `FIELDS`."""
+    """``index`` of the three test samples, and the fields by the names of `FIELDS`, and `MAP` if there is one."""
 
     index: list[int]
     fields: dict[str, Field]
@@ -64,9 +66,10 @@ class SmallPictures:
 
 def shrink(samples: Mapping[str, np.ndarray]) -> SmallPictures | None:
     """The pictures among a record's arrays; None if it has none."""
-    if not all(name in samples for name in PICTURE):
+    if not all(name in samples for name in NEEDED):
         return None
-    return SmallPictures([int(i) for i in samples["picture_index"]], {name: _field(samples[name]) for name in FIELDS})
+    names = [*FIELDS, *([MAP] if MAP in samples else [])]
+    return SmallPictures([int(i) for i in samples["picture_index"]], {name: _field(samples[name]) for name in names})
 
 
 def _field(values: np.ndarray) -> Field:
@@ -140,10 +143,10 @@ class PlaneReader:
 
     def pictures(self, entry: Mapping[str, Any]) -> SmallPictures:
         """The pictures that a record's line tells of."""
-        fields = {name: entry.get(name) for name in FIELDS}
+        fields = {name: entry[name] for name in (*FIELDS, MAP) if name in entry}
         found = {name: self._field(field) for name, field in fields.items() if isinstance(field, dict)}
         index = _naturals(entry.get("picture_index"))
-        if not index or len(found) != len(FIELDS):
+        if not index or not set(FIELDS) <= set(found) or len(found) != len(fields):
             raise BadFile("its pictures are damaged")
         return SmallPictures(index, found)
 

@@ -7,6 +7,7 @@
     attempts/              records of later attempts that ended worse than the one that is kept
     plan.json              the cells that were asked for, so that missing ones can be shown as missing, and by what
     models/                what trials left to be used (`artefacts`)
+    predictions/           what they predicted, where that was to be kept (`predictions`)
     checkpoints/, logs/    work in progress
     *.csv, *.md            tables, derived from the above at any time
 
@@ -34,6 +35,7 @@ from .live_records import LiveRecords
 from .pack_writer import finish_install
 from .packed_records import PackDamaged, PackedRecords
 from .plan_file import Cells, PlanFile, Planned
+from .predictions import PredictionFiles
 from .record import FIELDS, Record, missing, shared
 from .status import Status
 from .validation import KEY, Invalid, Newer
@@ -74,6 +76,7 @@ class Store:
         self.checkpoints_dir = self.path / "checkpoints"
         self.logs_dir = self.path / "logs"
         self.models = ModelFiles(self.path / "models")
+        self.predictions = PredictionFiles(self.path / "predictions")
         self.plan_file = PlanFile(self.path / "plan.json")
         self.live = LiveRecords(self.records_dir)
         self.packed = PackedRecords(self.records_dir)
@@ -88,7 +91,8 @@ class Store:
         for folder in (self.path, self.records_dir, self.checkpoints_dir, self.logs_dir):
             check_writable(folder)
             remove_stale_temporaries(folder)
-        remove_stale_temporaries(self.models.folder)
+        for folder in (self.models.folder, self.predictions.folder):
+            remove_stale_temporaries(folder)
         self.finish_writes()
 
     def finish_writes(self) -> None:
@@ -96,9 +100,11 @@ class Store:
         self.live.finish_writes()
         finish_install(self.records_dir)
         self.models.finish_writes(self.believed)
+        self.predictions.finish_writes(self.believed)
 
     def _refuse_links(self) -> None:
-        for folder in (self.records_dir, self.attempts_dir, self.checkpoints_dir, self.logs_dir, self.models.folder):
+        own = (self.records_dir, self.attempts_dir, self.checkpoints_dir, self.logs_dir)
+        for folder in (*own, self.models.folder, self.predictions.folder):
             if folder.is_symlink():
                 raise StoreError(
                     f"{folder} is a symbolic link; a board holds its own files: put a copy of the folder in its place"
@@ -201,9 +207,11 @@ class Store:
         kept = self._kept(record.key)
         if kept is not None and WORTH.get(record.status, 0) < WORTH.get(kept.status, 0):
             LiveRecords(self.attempts_dir).write(record)
+            self.predictions.drop(record.key)
             return kept
         self.live.write(record)
         self.models.settle(record)
+        self.predictions.settle(record)
         self.checkpoint(record.key).unlink(missing_ok=True)
         LiveRecords(self.attempts_dir).remove(record.key)
         return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
@@ -126,7 +127,7 @@ def test_a_trial_opens_with_charts_pictures_settings_and_provenance_and_back_clo
     dialog = page.get_by_role("dialog")
     assert "FNO on heat_1d" in dialog.inner_text()
     until(page, "document.querySelectorAll('#trial .chart svg.main-svg').length >= 2")
-    until(page, "document.querySelectorAll('#trial img').length === 12")
+    until(page, "document.querySelectorAll('#trial img').length === 14")
     assert page.evaluate(
         "[...document.querySelectorAll('#trial img')].every((i) => i.complete && i.naturalWidth === 16)"
     )
@@ -149,6 +150,22 @@ def test_charts_are_drawn_when_they_come_into_view(page, report):
     label = page.locator("#pareto .chart").first.get_attribute("aria-label")
     assert "Error against parameters on heat_1d" in label
     assert "Not beaten in both: Neural-HSS" in label
+
+
+def test_a_trial_shows_quantiles_of_its_errors_where_they_are_and_how_fast_it_answers(page, report):
+    page.goto(report)
+    page.locator("#leaderboard-body").get_by_role("link", name="FNO").last.click()
+    until(page, "document.querySelectorAll('#trial img').length === 14")
+    maps = page.locator("#trial figure").filter(has_text="all test samples").locator("img")
+    assert [text.split(",")[0] for text in maps.evaluate_all("images => images.map(image => image.alt)")] == [
+        "mean |error| of all test samples",
+        "worst |error| of all test samples",
+    ]
+    facts = page.locator("#trial .facts").inner_text()
+    assert re.search(r"median\s+0.2\b", facts)
+    assert re.search(r"90 % below\s+0.276\b", facts)  # of 0.1, 0.16, 0.2, 0.24, 0.3
+    assert re.search(r"latency of one input / ms\s+0.7 \(0.6 to 0.9\)", facts)
+    assert re.search(r"answers a second\s+2500 \(2000 to 2600\)", facts)
 
 
 def test_several_train_sizes_make_a_study(page, tmp_path):
@@ -244,7 +261,7 @@ def test_a_live_board_grows_by_itself_and_keeps_the_open_trial(page, tmp_path):
         threading.Thread(target=server.serve_forever, daemon=True).start()
         page.goto(server.address)
         page.locator("#leaderboard-body").get_by_role("link", name="FNO").click()
-        until(page, "document.querySelectorAll('#trial img').length === 12")
+        until(page, "document.querySelectorAll('#trial img').length === 14")
         assert "missing: not run yet" in page.locator("#leaderboard-body").inner_text()
         write_board(board, [page_record(page_trial("resnet"), 0.1)])
         until(page, "document.querySelector('#leaderboard-body').innerText.includes('0.1000')")
@@ -284,7 +301,7 @@ def test_axe_finds_nothing(browser, report, theme, width):
     for state in ("", "trial"):
         if state:
             page.locator("#leaderboard-body tbody a").first.click()
-            until(page, "document.querySelectorAll('#trial img').length === 12")
+            until(page, "document.querySelectorAll('#trial img').length === 14")
         page.add_script_tag(path=AXE)
         found = page.evaluate("axe.run()")
         assert len(found["passes"]) > 15

@@ -62,8 +62,20 @@ def test_points_outside_the_domain_are_left_out():
     task = make_task(grid=(8, 8), mask=lambda grid: np.arange(64).reshape(grid) % 3 > 0)
     x = fields(1, 1, 8, 8)
     kept = pictures(task, x, x, x, np.zeros(1))
-    for name in ("input", "truth", "error"):
+    for name in ("input", "truth", "error", "map"):
         np.testing.assert_array_equal(np.isnan(kept[f"picture_{name}"][0, 0]), ~task.mask)
+
+
+def test_the_map_holds_mean_and_worst_error_of_all_samples_at_each_point():
+    truth, prediction = fields(7, 2, 8, 8), fields(7, 2, 8, 8, seed=1)
+    kept = pictures(make_task(grid=(8, 8), channels=(2, 2)), truth, truth, prediction, np.arange(7.0))["picture_map"]
+    error = np.abs(prediction - truth)
+    np.testing.assert_allclose(kept, [error.mean(axis=0), error.max(axis=0)], rtol=2.0**-10)
+    line = fields(7, 5, 1, 16)
+    kept = pictures(make_task(grid=(16,), steps=5, rollout=True), line[:, 0], line, 0 * line, np.arange(7.0))[
+        "picture_map"
+    ]
+    np.testing.assert_allclose(kept[1, 0], np.abs(line).max(axis=0)[:, 0], rtol=2.0**-10)  # (steps, points)
 
 
 def test_the_largest_built_in_picture_takes_less_than_a_megabyte_on_disk():
@@ -99,3 +111,11 @@ def test_a_trial_records_pictures_that_agree_with_its_errors(toy_trial):
     for row, sample in enumerate(kept["picture_index"]):
         ratio = np.linalg.norm(kept["picture_error"][row]) / np.linalg.norm(kept["picture_truth"][row])
         assert ratio == pytest.approx(errors[sample], rel=2e-3)
+
+
+def test_a_trial_records_how_fast_its_model_answers(toy_trial):
+    cell, registry, context = toy_trial
+    served = run_trial(cell.trial, context, registry).serving
+    assert 0 < served["latency_ms_low"] <= served["latency_ms"] <= served["latency_ms_high"]
+    assert 0 < served["throughput_low"] <= served["throughput"] <= served["throughput_high"]
+    assert served["best_batch"] in (1, 4)  # it has four test samples

@@ -57,13 +57,24 @@ def test_the_first_axis_runs_to_the_right_and_the_second_up():
 
 def test_each_sample_shows_input_truth_prediction_and_error_with_shared_colours():
     shown = panels(make_samples(0.1, pictures=True))
-    assert [(entry["name"], entry["sample"]) for entry in shown] == [("best", 0), ("median", 2), ("worst", 4)]
-    assert [entry["error"] for entry in shown] == pytest.approx([0.05, 0.1, 0.15])
+    samples = [("best", 0), ("median", 2), ("worst", 4)]
+    assert [(entry["name"], entry["sample"]) for entry in shown] == [*samples, ("all test samples", None)]
+    assert [entry["error"] for entry in shown[:3]] == pytest.approx([0.05, 0.1, 0.15])
     by_role = {panel["role"]: panel for panel in shown[0]["panels"]}
     assert list(by_role) == ["input", "truth", "prediction", "error"]
     assert by_role["truth"]["low"] == by_role["prediction"]["low"]
     assert by_role["truth"]["high"] == by_role["prediction"]["high"]
     assert by_role["error"]["high"] == pytest.approx(by_role["truth"]["high"] / 10, rel=1e-2)
+
+
+def test_all_samples_together_show_where_errors_are_on_scales_that_start_at_zero():
+    arrays = make_samples(0.1, pictures=True)
+    mean, worst = panels(arrays)[3]["panels"]
+    assert (mean["title"], worst["title"]) == ("mean |error|", "worst |error|")
+    assert (mean["low"], worst["low"]) == (0, 0)
+    assert worst["high"] == pytest.approx(2 * mean["high"], rel=1e-3)
+    del arrays["picture_map"]  # as records of earlier versions have none
+    assert len(panels(arrays)) == 3
 
 
 def test_lines_are_curves_and_their_rollouts_images_in_space_and_time():

@@ -46,7 +46,7 @@ def test_the_page_the_data_and_a_trials_pictures_are_served(server):
     assert len(summary["rows"]["model"]) == 9
     trial = next(id for id, status in zip(summary["trials"]["id"], summary["trials"]["status"]) if status == "ok")
     answer, body = ask(server, f"/pictures/{trial}.json")
-    assert [entry["name"] for entry in json.loads(body)] == ["best", "median", "worst"]
+    assert [entry["name"] for entry in json.loads(body)] == ["best", "median", "worst", "all test samples"]
 
 
 @pytest.mark.parametrize(

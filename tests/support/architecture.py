@@ -19,6 +19,7 @@ ROOMS = (
 LIGHT_ROOMS = ("contract", "base")
 LIGHT_TRIALS = (
     *("trial", "record", "store", "validation", "array_checks", "invalid", "plan_file", "array_files", "artefacts"),
+    "predictions",
 )
 HEAVY = ("torch", "scipy")
 PUBLIC = (CORE, f"{CORE}.testing")  # the modules that plugins may import from

@@ -32,7 +32,7 @@ function fillTrial(body, { row, trial }) {
       seedList(row, trial),
       trial.status === "ok" ? null : make("p", { class: "bad" }, make("strong", {}, trial.status), `: ${trial.reason}`),
       make("div", { class: "charts" }, ...trialFigures(row, trial, detail)),
-      make("h3", {}, "Best, median and worst test sample"),
+      make("h3", {}, "Best, median and worst test sample, and where errors are"),
       pictures,
       make("h3", {}, "Figures, settings, provenance"),
       make("div", { class: "facts" }, ...facts(trial, detail)),
@@ -112,7 +112,8 @@ function sampleFigure(sample) {
   const numbers = Object.entries(sample.numbers).map(([name, value]) => `, ${name} = ${value}`).join("");
   const images = sample.panels.filter((panel) => panel.png);
   const curves = sample.panels.filter((panel) => panel.y);
-  const caption = make("figcaption", {}, sample.name, make("small", {}, `test sample ${sample.sample}, error ${errorText(sample.error)}${numbers}${images.length ? ` · ${sample.axes}` : ""}`));
+  const about = sample.sample === null ? "|error| at each point, its mean and its largest over the test set" : `test sample ${sample.sample}, error ${errorText(sample.error)}${numbers}`;
+  const caption = make("figcaption", {}, sample.name, make("small", {}, `${about}${images.length ? ` · ${sample.axes}` : ""}`));
   const lines = lineUp(images).map((line) => line.map((panel) => picture(panel, sample)));
   const [first = [], ...rest] = lines;
   return make("figure", {}, caption, ...[[...curvePanels(curves, sample), ...first], ...rest].map((line) => make("div", { class: "pictures" }, ...line)));
@@ -126,29 +127,32 @@ function lineUp(images) {
 }
 
 function picture(panel, sample) {
-  const alt = `${panel.title} of the ${sample.name} sample, from ${panel.low} to ${panel.high}`;
+  const alt = `${panel.title} of ${subject(sample)}, from ${panel.low} to ${panel.high}`;
   const bar = make("i", { class: panel.low === -panel.high ? "diverging" : "sequential" });
   return make("div", { class: "picture" }, make("small", {}, panel.title), make("img", { src: panel.png, alt }),
     make("div", { class: "scale" }, errorSign(panel.low), bar, errorSign(panel.high)));
 }
 
+const subject = (sample) => (sample.sample === null ? sample.name : `the ${sample.name} sample`);
+
 const errorSign = (value) => (value < 0 ? `−${errorSign(-value)}` : value === 0 ? "0" : value >= 0.01 && value < 1000 ? String(Number(value.toPrecision(3))) : exponent(value, 1));
 
 // Curves of one sample: inputs, truth with the prediction over it, errors.
 function curvePanels(curves, sample) {
-  const together = [["input", ["input"]], ["truth and prediction", ["truth", "prediction"]], ["error", ["error"]]];
+  const together = [["input", ["input"]], ["truth and prediction", ["truth", "prediction"]], ["error", ["error"]], ["mean and worst |error|", ["mean", "worst"]]];
+  const shown = { "truth and prediction": "truth (line), prediction (dashed)", "mean and worst |error|": "|error|: mean (line), worst (dashed)" };
   return together.flatMap(([title, roles]) => {
     const chosen = curves.filter((panel) => roles.includes(panel.role));
     if (!chosen.length) return [];
-    const chart = make("div", { class: "curve", role: "img", "aria-label": `${title} of the ${sample.name} sample along the line` });
+    const chart = make("div", { class: "curve", role: "img", "aria-label": `${title} of ${subject(sample)} along the line` });
     waiting.set(chart, () => curveTraces(chosen));
     seen.observe(chart);
-    return [make("div", { class: "picture wide" }, make("small", {}, title === "error" || title === "input" ? title : "truth (line), prediction (dashed)"), chart)];
+    return [make("div", { class: "picture wide" }, make("small", {}, shown[title] || title), chart)];
   });
 }
 
 function curveTraces(chosen) {
-  const look = { input: { color: themed("quiet"), width: 1.5 }, truth: { color: themed("accent"), width: 2.5 }, prediction: { color: "#D55E00", width: 1.8, dash: "dash" }, error: { color: "#D55E00", width: 1.3 } };
+  const look = { input: { color: themed("quiet"), width: 1.5 }, truth: { color: themed("accent"), width: 2.5 }, prediction: { color: "#D55E00", width: 1.8, dash: "dash" }, error: { color: "#D55E00", width: 1.3 }, mean: { color: themed("accent"), width: 2 }, worst: { color: "#D55E00", width: 1.3, dash: "dash" } };
   const traces = chosen.map((panel) => ({ x: panel.y.map((_, i) => i / (panel.y.length - 1)), y: panel.y, mode: "lines", line: look[panel.role], name: plotText(panel.title), hovertemplate: `${plotText(panel.title)}: %{y:.3g}<extra></extra>` }));
   const settings = layout({ title: "" }, { title: "" }, { margin: { l: 8, r: 8, t: 8, b: 8 } });
   Object.assign(settings.xaxis, { showticklabels: false, title: "" });
@@ -164,16 +168,28 @@ const factTable = (title, entries) => {
   return lines.length ? [make("table", {}, make("caption", { class: "quiet" }, title), make("tbody", {}, ...lines))] : [];
 };
 
+// Of a few shares of the test samples, the error that they stay below.
+function quantileFacts(errors) {
+  const shares = details().quantiles;
+  const name = (share) => (share === 0 ? "best" : share === 1 ? "worst" : share === 0.5 ? "median" : `${Math.round(100 * share)} % below`);
+  const wanted = [0, 0.25, 0.5, 0.75, 0.9, 0.95, 1];
+  return Object.fromEntries(wanted.map((share) => [name(share), errors[shares.findIndex((each) => Math.abs(each - share) < 1e-9)]]));
+}
+
 function facts(trial, detail) {
   const measured = Object.fromEntries(["test_err", ...data.summary.measured].map((name) => [name, trial[name]]));
   measured["held-out"] = trial.val_err;
   const cost = { "fit / s": trial.fit_seconds, "predict / ms per sample": trial.predict_ms, "peak memory / MB": trial.peak_memory_mb };
   if (!detail) return factTable("Metrics", measured);
+  const speed = detail.serving;
+  const range = (name) => (known(speed[name]) ? `${speed[name]} (${speed[`${name}_low`]} to ${speed[`${name}_high`]})` : null);
+  const serving = { "latency of one input / ms": range("latency_ms"), "answers a second": range("throughput"), "in batches of": speed.best_batch };
   const spent = Object.fromEntries(Object.entries(detail.spent).map(([name, value]) => [`trained: ${name}`, value]));
   const started = detail.started ? new Date(1000 * detail.started).toISOString().slice(0, 16).replace("T", " ") + " UTC" : null;
   return [
     ...factTable("Metrics, full precision", measured),
-    ...factTable("Cost", { ...cost, ...spent, "parameters, real": detail.parameters.real, "parameters, entries": detail.parameters.numel, "parameters asked for": detail.parameters.target }),
+    ...factTable("Errors over test samples", quantileFacts(detail.errors)),
+    ...factTable("Cost", { ...cost, ...serving, ...spent, "parameters, real": detail.parameters.real, "parameters, entries": detail.parameters.numel, "parameters asked for": detail.parameters.target }),
     ...factTable("Settings", detail.settings),
     ...factTable("Data", detail.data),
     ...factTable("Machine", { ...detail.hardware, threads: detail.threads, started }),

@@ -69,6 +69,7 @@ DEEPONET = ModelSpec(
     name="deeponet",
     title="DeepONet",
     build="pdebench_hss_models.deeponet.model:DeepONet",
+    any_grid="pdebench_hss_models.deeponet.model:on_another_grid",
     hparams=hparams,
     size_knob="width",
     recipe=recipe,

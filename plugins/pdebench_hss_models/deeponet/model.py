@@ -44,6 +44,44 @@ class DeepONet(nn.Module):
         return torch.einsum("bck,nck->bcn", coefficients, functions).unflatten(2, self.shape_out[1:])
 
 
+class OnAnotherGrid(DeepONet):
+    """The same weights for fields on another grid: the trunk reads the new points, and the branch its own sensors, at
+    which the input is interpolated linearly along each axis (exactly, where they are among the new points)."""
+
+    def __init__(self, task: TaskInfo, trained: TaskInfo, **hparams: Any) -> None:
+        super().__init__(trained, **hparams)
+        self.shape_out = (task.out_channels, *task.grid)
+        self.register_buffer("points", torch.as_tensor(centred_points(task)), persistent=False)
+        for axis in range(task.dim):
+            matrix = torch.as_tensor(interpolation(task, trained, axis).astype(np.float32))
+            self.register_buffer(f"to_sensors_{axis}", matrix, persistent=False)
+
+    def forward(self, u: Tensor) -> Tensor:
+        for axis in range(u.ndim - 2):
+            matrix = self.get_buffer(f"to_sensors_{axis}")  # (trained points, points)
+            u = torch.tensordot(u, matrix, dims=([2 + axis], [1])).movedim(-1, 2 + axis)
+        return super().forward(u)
+
+
+def on_another_grid(task: TaskInfo, trained: TaskInfo, **hparams: Any) -> DeepONet:
+    return OnAnotherGrid(task, trained, **hparams)
+
+
+def interpolation(task: TaskInfo, trained: TaskInfo, axis: int) -> np.ndarray:
+    """The matrix (trained points, points) of linear interpolation along an axis; a periodic field goes on at its start,
+    and beyond the last point of any other the last piece goes on."""
+    low, high = task.domain[axis]
+    x, wanted = (np.unique(t.coords[axis]) for t in (task, trained))
+    n = len(x)
+    nodes = np.append(x, x[0] + high - low) if task.periodic else x
+    left = np.clip(np.searchsorted(nodes, wanted, side="right") - 1, 0, len(nodes) - 2)
+    share = (wanted - nodes[left]) / (nodes[left + 1] - nodes[left])
+    matrix = np.zeros((len(wanted), n))
+    np.add.at(matrix, (np.arange(len(wanted)), left), 1 - share)
+    np.add.at(matrix, (np.arange(len(wanted)), (left + 1) % n), share)
+    return matrix
+
+
 def perceptron(inputs: int, width: int, outputs: int, depth: int) -> nn.Sequential:
     layers: list[nn.Module] = [nn.Linear(inputs, width)]
     for _ in range(depth - 2):

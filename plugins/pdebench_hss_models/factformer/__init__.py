@@ -35,6 +35,7 @@ FACTFORMER = ModelSpec(
     name="factformer",
     title="FactFormer",
     build="pdebench_hss_models.factformer.model:FactFormer",
+    any_grid=True,
     hparams=hparams,
     supports=supports,
     size_knob="width",

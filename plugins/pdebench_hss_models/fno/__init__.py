@@ -54,6 +54,7 @@ FNO = ModelSpec(
     name="fno",
     title="FNO",
     build="pdebench_hss_models.fno.model:FNO",
+    any_grid=True,
     hparams=hparams,
     size_knob="width",
     search=search,

@@ -58,6 +58,7 @@ GREEN_LEARNING = ModelSpec(
     name="green_learning",
     title="Green Learning",
     build="pdebench_hss_models.green_learning.model:GreenLearning",
+    any_grid=True,
     hparams=hparams,
     supports=supports,
     size_knob="width",

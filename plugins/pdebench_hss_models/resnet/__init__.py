@@ -57,6 +57,7 @@ RESNET = ModelSpec(
     name="resnet",
     title="ResNet",
     build="pdebench_hss_models.resnet.model:ResNet",
+    any_grid=True,
     hparams=hparams,
     supports=supports,
     size_knob="width",

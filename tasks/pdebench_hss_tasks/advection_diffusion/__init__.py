@@ -25,6 +25,7 @@ ADVECTION_DIFFUSION_1D = TaskSpec(
     coarse=f"{HERE}.compact:coarse",
     coarse_levels=4,
     coords="pdebench_hss_tasks.poisson.grid:points",
+    options_at="pdebench_hss_tasks.poisson.grid:options_at",
     params={"c": 10.0, "length": 0.01},
     scales={
         "smoke": Scale(grid=(32,), train=8, test=4, recipe=Recipe(steps=4, batch=4), options={"solve": (128,)}),

@@ -23,6 +23,7 @@ HELMHOLTZ_2D = TaskSpec(
     generate=f"{HERE}.spectral:generate",
     coarse=f"{HERE}.spectral:coarse",
     residual=f"{HERE}.spectral:residual",
+    options_at="pdebench_hss_tasks.poisson.grid:options_at",
     coarse_levels=3,
     params={"kappa": 70.0, "drawn": False},
     scales={

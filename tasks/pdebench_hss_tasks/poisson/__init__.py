@@ -39,6 +39,7 @@ POISSON_1D = TaskSpec(
     residual=f"{HERE}.residual:on_box",
     coarse_levels=4,
     coords=f"{HERE}.grid:points",
+    options_at=f"{HERE}.grid:options_at",
     params={"edge": 1},
     scales={
         "smoke": Scale(grid=(32,), train=8, test=4, recipe=SMOKE, options=SMOKE_OPTIONS_1D),
@@ -99,6 +100,7 @@ POISSON_2D = TaskSpec(
     residual=f"{HERE}.residual:on_box",
     coarse_levels=3,
     coords=f"{HERE}.grid:points",
+    options_at=f"{HERE}.grid:options_at",
     params={"drawn": False},
     scales={
         "smoke": Scale(grid=(16, 16), train=8, test=4, recipe=SMOKE, options=SMOKE_OPTIONS_2D),
@@ -174,6 +176,7 @@ POISSON_3D = TaskSpec(
     residual=f"{HERE}.residual:on_box",
     coarse_levels=3,
     coords=f"{HERE}.grid:points",
+    options_at=f"{HERE}.grid:options_at",
     params={"drawn": True},
     dtype="float32",
     chunk=8,

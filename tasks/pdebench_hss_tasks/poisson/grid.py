@@ -12,7 +12,7 @@ every r-th point of n points is the same convention with n / r points, so down-s
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -32,6 +32,13 @@ def solve_shape(size: Scale) -> tuple[int, ...]:
     if len(shape) != len(size.grid) or any(n % m for n, m in zip(shape, size.grid, strict=True)):
         raise ValueError(f"solve={shape} must be a multiple of the grid {size.grid} along each axis")
     return shape
+
+
+def options_at(options: Mapping[str, Any], grid: Sequence[int]) -> dict[str, Any]:
+    """On another grid: the same solve if the grid is nested in it, else the least multiple of the grid that is no
+    coarser."""
+    solve = tuple(m * -(-n // m) for n, m in zip(options["solve"], grid, strict=True))
+    return {**options, "solve": solve}
 
 
 def restrict(fields: np.ndarray, grid: Sequence[int]) -> np.ndarray:

@@ -18,6 +18,11 @@ from .records import PROVENANCE, make_trial
 
 HARDWARE = {"id": "machine-a", "cpu": "a cpu", "cores": 2}
 
+SERVING = {
+    **{"latency_ms": 0.7, "latency_ms_low": 0.6, "latency_ms_high": 0.9},
+    **{"throughput": 2500.0, "throughput_low": 2000.0, "throughput_high": 2600.0, "best_batch": 64},
+}
+
 
 def page_trial(model="fno", task="poisson_2d", seed=0, **changes: Any) -> Trial:
     usual = {"data_id": f"data of {task}", "scale": "small", "n_train": 64, "budget": Budget("steps", 100)}
@@ -43,6 +48,7 @@ def page_record(trial: Trial, error: float | None = 0.1, status="ok", reason="",
             "flops_step": 1e7,
             "seconds": {"fit": 2.0 + trial.seed, "predict": 0.1, "total": 3.0},
             "predict_ms": 0.5,
+            "serving": SERVING,
             "peak_memory": 5_000_000,
             "data": {"sha256": "f00", "n_train": trial.n_train, "n_test": 5},
             "provenance": provenance,
@@ -76,6 +82,7 @@ def make_samples(error: float, pictures: bool) -> dict[str, np.ndarray]:
     if pictures:
         index = np.array([0, 2, 4])
         arrays |= {"picture_index": index, "picture_input": field, "picture_truth": field, "picture_error": 0.1 * field}
+        arrays["picture_map"] = np.abs([0.05, 0.1] * field[:2].T).T.astype(np.float32)
     return arrays
 
 

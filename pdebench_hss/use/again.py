@@ -1,0 +1,231 @@
+"""A trained model on data once more, without training: on other data than it was scored on, or to confirm a score.
+
+    first half   weights -> the model, built for the task as the data have it -> predictions of the test inputs
+    second half  predictions, from there or from a kept file; the answers -> errors of each sample, by every metric
+
+Both run as the two halves of a trial do: the model's code in one process, which sees no answers, and the scoring in
+another, where no code of the model has run. The normaliser is that of training.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from ..base.errors import DataError, PdebenchError, UsageError
+from ..base.files import BadFile
+from ..contract import traits
+from ..contract.registry import Registry
+from ..contract.task import TaskInfo
+from ..data import blind
+from ..data import cache as data
+from ..data.dataset import Resized
+from ..metrics.measuring import measure
+from ..training.evaluation import Predictor
+from ..training.metrics import mean_errors, sample_errors
+from ..training.trial_device import torch_device
+from ..trials import predictions, warm, weights
+from ..trials.keeping import build, build_seed, normalizer_from
+from ..trials.record import Record
+from ..trials.store import Store
+from ..workers import exchange
+from ..workers.events import Crashed, Done, Ended, Failed
+from ..workers.pool import WorkerPool
+from ..workers.worker import Job
+from .loading import model_spec, task_info
+from .regridding import carry, refusal
+
+HERE = "pdebench_hss.use.again"
+WEIGHTS, KEPT = "weights", "predictions"  # what predictions come from
+REBUILT, INTERPOLATED = "on this grid", "interpolated"  # how a model answers on another grid than its own
+
+
+@dataclass(frozen=True)
+class Again:
+    """What is to be computed: plain values that a worker finds everything by.
+
+    ``data`` names the file in the cache, ``resized`` its size where that is not the scale's; the first ``count`` test
+    samples are used, all if None. ``scoring_files`` are those plugin files that the scorer may load.
+    """
+
+    board: str
+    key: str
+    source: str
+    data: str
+    task_params: Mapping[str, Any]
+    data_seed: int
+    resized: Resized | None = None
+    count: int | None = None
+    interpolate: bool = False
+    plugin_files: tuple[str, ...] = ()
+    scoring_files: tuple[str, ...] = ()
+
+    @property
+    def id(self) -> str:
+        return f"{self.key} {self.data} {self.count} {self.source}"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Errors by name of the metric, of each sample and their means; or why there are none: the model or its data were
+    ``refused``, or something ``failed``."""
+
+    means: dict[str, float] = field(default_factory=dict)
+    samples: dict[str, np.ndarray] = field(default_factory=dict)
+    how: str = ""
+    sha256: str = ""
+    refused: str = ""
+    failed: str = ""
+
+
+def run_all(work: Sequence[Again], jobs: int, done: Callable[[int], None]) -> Iterator[tuple[Again, Outcome]]:
+    """Each with its outcome, in the order in which they end; ``done`` hears how many have."""
+    named = {item.id: item for item in work}
+    todo = [
+        Job(item.id, f"{HERE}:predict", {"work": item}, then=f"{HERE}:score")
+        if item.source == WEIGHTS
+        else Job(item.id, f"{HERE}:score", {"work": item})
+        for item in named.values()
+    ]
+    count = 0
+    with WorkerPool(max(1, min(jobs, len(todo))), preload=(HERE,)) as pool:
+        for event in pool.run(todo):
+            if isinstance(event, Ended):
+                count += 1
+                done(count)
+                yield named[event.job.id], _outcome(event)
+
+
+def _outcome(event: Ended) -> Outcome:
+    if isinstance(event, Done):
+        return Outcome(**event.value)
+    if isinstance(event, Failed):
+        failure = event.failure
+        return Outcome(failed=failure.message if failure.expected else f"{failure.kind}: {failure.message}")
+    return Outcome(failed=f"crashed: {event.reason}" if isinstance(event, Crashed) else "it took too long")
+
+
+# --- in the model's process -------------------------------------------------------------------------------------------
+
+
+def predict(emit: Any, work: Again) -> dict[str, Any]:
+    """The first half: predictions, or why there are none."""
+    registry = warm.registry(work.plugin_files)
+    store = Store(work.board)
+    record = store.read(work.key, ())[0]
+    torch.set_num_threads(int(record.provenance.get("threads") or 1))
+    try:
+        dataset = _dataset(work, record, registry)
+        predictor = _predictor(work, record, store, registry, dataset)
+    except (PdebenchError, BadFile) as error:
+        return {"refused": str(error)}
+    samples = blind.load(dataset, dataset.spec.cases, data.data_dir() / work.data, apart=True)
+    assert samples.test_inputs is not None
+    inputs = samples.test_inputs[: work.count]
+    here, trained = samples.task, predictor.task
+    if trained.grid == here.grid:
+        return {"prediction": predictor(inputs), "how": REBUILT}
+    answers = predictor(carry(inputs, here, trained))
+    return {"prediction": carry(answers, trained, here), "how": INTERPOLATED}
+
+
+def _predictor(work: Again, record: Record, store: Store, registry: Registry, dataset: data.Dataset) -> Predictor:
+    """The model on the grid of the data, if its weights can be used there; else on its own, if fields may be carried
+    to it; raises `UsageError` if not."""
+    trial = record.trial
+    spec, trained = model_spec(trial, record, registry), task_info(trial, record, registry)
+    here = dataset.spec.info(dataset.scale, dataset.params)
+    description, content = store.models.read(record)
+    state = weights.from_bytes(content, description["weights"].get("tensors") or {})
+    task = here
+    if here.grid == trained.grid:
+        model = build(trial, spec, here, state)
+    elif spec.any_grid:
+        model = _elsewhere(record, spec, here, trained, state)
+    elif not work.interpolate:
+        raise UsageError(
+            f"its weights belong to a grid of {_sides(trained)}; --interpolate carries fields there and back"
+        )
+    elif reason := refusal(here):
+        raise UsageError(reason)
+    else:
+        task, model = trained, build(trial, spec, trained, state)
+    closed = traits.is_closed_form(type(model))
+    cuda = trial.device == "cuda" and torch.cuda.is_available() and not closed
+    device = torch_device("cuda" if cuda else "cpu", 0)
+    if isinstance(model, nn.Module):
+        model.to(device).eval()
+    normalizer = normalizer_from(description.get("normalizer"), trained)
+    return Predictor(model, task, normalizer, trial.optimizer.batch, device, trial.precision)
+
+
+def _elsewhere(record: Record, spec: Any, here: TaskInfo, trained: TaskInfo, state: Mapping[str, Any]) -> Any:
+    """The model for another grid. Its state must have the shapes of the trained one, whatever the author promised."""
+    try:
+        with weights.own_random_numbers(build_seed(record.trial)):
+            model = spec.make_elsewhere(here, trained, record.trial.hparams)
+    except ValueError as error:  # on a grid that is too coarse for it, say
+        raise UsageError(f"it can't be built on {_sides(here)}: {error}") from None
+    shapes = {name: tensor.shape for name, tensor in weights.state_of(model).items()}
+    if shapes != {name: tensor.shape for name, tensor in state.items()}:
+        raise UsageError(f"its weights have other shapes on {_sides(here)} than on {_sides(trained)}")
+    weights.restore(model, state)
+    return model
+
+
+def _sides(task: TaskInfo) -> str:
+    return "x".join(map(str, task.grid))
+
+
+# --- in the scorer's process ------------------------------------------------------------------------------------------
+
+
+def score(emit: Any, work: Again, left: str = "") -> dict[str, Any]:
+    """The second half: the fields of `Outcome`."""
+    registry = warm.registry(work.scoring_files)
+    record = Store(work.board).read(work.key, ())[0]
+    dataset = _dataset(work, record, registry)
+    path = data.data_dir() / work.data
+    header, test = data.verify(path), data.read_split(dataset, path, "test")
+    test = data.Split(test.inputs[: work.count], test.outputs[: work.count])
+    how = ""
+    if work.source == KEPT:
+        try:
+            prediction = predictions.read(_kept_file(work, record), record, test.outputs.shape)
+        except BadFile as error:
+            return {"refused": str(error)}
+    else:
+        found = exchange.view(left)["value"]
+        if "refused" in found:
+            return {"refused": str(found["refused"])[:2000]}
+        prediction, how = found["prediction"], str(found["how"])
+    if prediction.shape != test.outputs.shape:
+        raise DataError(f"the prediction has shape {prediction.shape}, the answers {test.outputs.shape}")
+    if not np.isfinite(prediction).all():
+        return {"failed": "a prediction is not finite", "how": how}
+    task = dataset.spec.info(dataset.scale, dataset.params)
+    errors = sample_errors(prediction, test.outputs, task.spec.metric, task.mask)
+    further = measure(registry, task, test.inputs, prediction, test.outputs, known=errors)
+    return {
+        "means": {**mean_errors(errors), **further.means},
+        "samples": {**errors, **further.samples},
+        "how": how,
+        "sha256": header.sha256,
+    }
+
+
+def _kept_file(work: Again, record: Record) -> Path:
+    return Store(work.board).predictions.path(record)
+
+
+def _dataset(work: Again, record: Record, registry: Registry) -> data.Dataset:
+    trial, task = record.trial, registry.task(record.trial.task)
+    if trial.history != task.spec.history:
+        task = replace(task, spec=replace(task.spec, history=trial.history))
+    return data.Dataset(task, trial.scale, work.task_params, work.data_seed).with_size(work.resized)

@@ -1,0 +1,179 @@
+"""`rescore`: every metric of a board again, from kept predictions or from the weights, against what its records state.
+
+A record is
+
+    confirmed        all errors of all samples are equal to the bit
+    within rounding  some differ, by less than rounding explains
+    contradicted     some differ by more
+    not checked      there is nothing to compute them from, or no way to do it here; the reason is given
+
+Rounding: an error e of a sample may differ by ``share * e + floor * s``, where s is what the metric would be of a
+prediction that is all wrong (e divided by the sample's relative error). From predictions only the metrics' own sums can
+round differently, in double precision. From weights a whole network, in its own precision, perhaps on another machine.
+
+Records are never changed: they are what a trial said when it ended, under its hash. What is computed here and a record
+lacks (a metric that came later) is written to ``rescored.csv`` beside them, if that is wanted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from ..base.errors import PdebenchError
+from ..base.files import replacing
+from ..base.plain_text import write_csv
+from ..contract.registry import Registry
+from ..runs.metric_plugins import scoring_files
+from ..trials.predictions import NoPredictions
+from ..trials.record import Record
+from ..trials.store import Store
+from .again import KEPT, WEIGHTS, Again, Outcome, run_all
+from .sources import Ensure, own_data, own_dataset, scored_records
+
+CONFIRMED, ROUNDED, CONTRADICTED, UNCHECKED = "confirmed", "within rounding", "contradicted", "not checked"
+TOLERANCE = {KEPT: (1e-9, 1e-12), WEIGHTS: (1e-3, 1e-5)}  # share of the error, and of what is all wrong
+FILE = "rescored.csv"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What became of one record.
+
+    difference  the largest, as a share of what rounding may explain: more than 1 contradicts
+    metric      the one that it is of
+    means       every metric that was computed, by name
+    added       those of them that the record lacks
+    absent      metrics of the record that nothing here computes
+    """
+
+    record: Record
+    verdict: str
+    source: str = ""
+    reason: str = ""
+    difference: float = 0.0
+    metric: str = ""
+    means: Mapping[str, float] = field(default_factory=dict)
+    added: tuple[str, ...] = ()
+    absent: tuple[str, ...] = ()
+
+
+def rescore(
+    store: Store,
+    registry: Registry,
+    ensure: Ensure,
+    *,
+    sources: Sequence[str] = (KEPT, WEIGHTS),
+    plugin_files: Sequence[str] = (),
+    jobs: int = 1,
+    progress: Any = lambda done, total: None,
+) -> Iterator[Verdict]:
+    """A verdict for each record that ended well, those that can't be checked first. ``sources`` are tried in order."""
+    todo: dict[str, tuple[Record, Again]] = {}
+    for record in scored_records(store):
+        try:
+            todo[record.key] = record, _work(store, record, registry, ensure, sources, tuple(map(str, plugin_files)))
+        except (PdebenchError, NoPredictions) as error:
+            yield Verdict(record, UNCHECKED, reason=str(error))
+    work = [item for _, item in todo.values()]
+    for item, outcome in run_all(work, jobs, lambda done: progress(done, len(work))):
+        record = todo[item.key][0]
+        stated = {name: array for name, array in store.samples(item.key).items() if name.startswith("error_")}
+        yield judge(
+            record, {name.removeprefix("error_"): array for name, array in stated.items()}, outcome, item.source
+        )
+
+
+def _work(
+    store: Store, record: Record, registry: Registry, ensure: Ensure, sources: Sequence[str], files: tuple[str, ...]
+) -> Again:
+    source = _source(store, record, sources)
+    dataset = own_dataset(record, registry)
+    return Again(
+        board=str(store.path),
+        key=record.key,
+        source=source,
+        data=own_data(record, registry, ensure),
+        task_params=record.trial.task_params,
+        data_seed=record.trial.data_seed,
+        plugin_files=files,
+        scoring_files=scoring_files(files, dataset.task.origin.file, registry),
+    )
+
+
+def _source(store: Store, record: Record, sources: Sequence[str]) -> str:
+    """The first of the sources that the record has; raises `NoPredictions` with all the reasons if it has none."""
+    reasons = []
+    for source in sources:
+        if source == WEIGHTS:
+            if store.models.has(record):
+                return source
+            reasons.append(f"no model: {record.artefacts.get('model', {}).get('reason') or 'it was not kept'}")
+        else:
+            try:
+                store.predictions.path(record)
+                return source
+            except NoPredictions as error:
+                reasons.append(f"no predictions: {error}")
+    raise NoPredictions("; ".join(reasons))
+
+
+def judge(record: Record, stated: Mapping[str, np.ndarray], outcome: Outcome, source: str) -> Verdict:
+    """``stated``: the errors of each sample that the record holds, by metric."""
+    if outcome.refused or outcome.failed:
+        return Verdict(record, UNCHECKED, source, outcome.refused or outcome.failed)
+    common = [name for name in stated if name in outcome.samples]
+    scale = stated.get("relative_l2")
+    worst, metric, same = 0.0, "", True
+    for name in common:
+        same = same and np.array_equal(stated[name], outcome.samples[name], equal_nan=True)
+        excess = _excess(stated[name], outcome.samples[name], scale, TOLERANCE[source])
+        if excess > worst:
+            worst, metric = excess, name
+    verdict = CONFIRMED if same else ROUNDED if worst <= 1 else CONTRADICTED
+    return Verdict(
+        record,
+        verdict,
+        source,
+        _words(record, outcome, metric) if verdict == CONTRADICTED else "",
+        worst,
+        metric,
+        outcome.means,
+        added=tuple(name for name in outcome.means if name not in record.metrics),
+        absent=tuple(name for name in record.metrics if name not in outcome.means),
+    )
+
+
+def _excess(a: np.ndarray, b: np.ndarray, relative: np.ndarray | None, tolerance: tuple[float, float]) -> float:
+    """The largest difference as a share of what it may be; infinite if they are not comparable at all."""
+    if a.shape != b.shape or not np.array_equal(np.isfinite(a), np.isfinite(b)):
+        return np.inf
+    fine = np.isfinite(a)
+    a, b = a[fine], b[fine]
+    share, floor = tolerance
+    size = np.zeros_like(a)
+    if relative is not None and relative.shape == fine.shape:
+        size = a / np.maximum(relative[fine], np.finfo(float).tiny)
+    allowed = share * np.maximum(np.abs(a), np.abs(b)) + floor * np.abs(size)
+    differs = a != b
+    return float(np.max(np.abs(a - b)[differs] / np.maximum(allowed[differs], np.finfo(float).tiny), initial=0.0))
+
+
+def _words(record: Record, outcome: Outcome, metric: str) -> str:
+    return f"{metric} is stated as {record.metrics.get(metric)!r}, and computed as {outcome.means.get(metric)!r}"
+
+
+def write_table(store: Store, verdicts: Sequence[Verdict]) -> Any:
+    """``rescored.csv``: a row for each record with its verdict and every metric as computed now."""
+    rows = []
+    for found in sorted(verdicts, key=lambda v: (v.record.trial.task_label, v.record.trial.model_label, v.record.key)):
+        trial = found.record.trial
+        names = {"task": trial.task_label, "model": trial.model_label, "seed": trial.seed, "key": found.record.key}
+        rows.append({**names, "verdict": found.verdict, "source": found.source, "reason": found.reason, **found.means})
+    with replacing(store.path / FILE) as temporary:
+        write_csv(pd.DataFrame(rows), temporary)
+    return store.path / FILE
