@@ -248,8 +248,12 @@ class Run:
 
     def _work_of(self, cell: Cell) -> Work:
         kept = self.config.model_bytes if cell.trial.judge == "test" else 0
-        own = {"checkpoint": self._checkpoint(cell.trial), "predictions": self._predictions(cell.trial)}
-        context = replace(self._context(cell.dataset), keep_models=kept, **own)
+        context = replace(
+            self._context(cell.dataset),
+            checkpoint=self._checkpoint(cell.trial),
+            predictions=self._predictions(cell.trial),
+            keep_models=kept,
+        )
         return Work(cell.trial, context, self._needs(cell), str(self.store.log(cell.trial.key)))
 
     def _context(self, dataset: cache.Dataset) -> Context:
