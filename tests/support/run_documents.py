@@ -158,7 +158,7 @@ def smoke(words: list[str]) -> list[str]:
         options["--tries"] = "2"
     if given.get("--models") == "all":
         options["--models"] = "resnet,linear,mean"
-    if re.fullmatch(r"steps=\d\d+|(epochs|seconds|flops)=\S+", given.get("--budget", "")):
+    if re.fullmatch(r"steps=\d\d+|(epochs|seconds|core_seconds|flops)=\S+", given.get("--budget", "")):
         options["--budget"] = "steps=4"
     if "--executor" in given:
         del options["--executor"]
