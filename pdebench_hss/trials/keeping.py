@@ -27,7 +27,7 @@ from .artefacts import LARGEST_DESCRIPTION
 from .weights import NotKept
 
 if TYPE_CHECKING:
-    from .fitting import Fitted
+    from .fitted import Fitted
     from .trial import Trial
 
 KEPT = {"weights", "tensors", "normalizer", "fields"}

@@ -19,7 +19,8 @@ from ..training.progress import Emit, say_nothing
 from ..workers import exchange
 from . import fitting, scoring
 from .context import Context
-from .fitting import Fitted, ended_facts, provenance
+from .fitted import Fitted
+from .fitting import ended_facts, provenance
 from .record import Record
 from .status import Status
 from .trial import Trial

@@ -22,7 +22,8 @@ from ..metrics.rollouts import errors_by_step
 from ..training.loop import Diverged
 from ..training.metrics import mean_errors, mean_of, not_finite, sample_errors
 from . import predictions
-from .fitting import Fitted, dataset_of, ending, held_out_of
+from .fitted import Fitted
+from .fitting import dataset_of, ending, held_out_of
 from .keeping import NotKept, checked
 from .pictures import pictures
 from .record import Record
