@@ -20,13 +20,13 @@ CURVES = {"curve_steps", "curve_losses", "val_steps", "val_seconds", "val_errors
 
 @dataclass
 class Fitted:
-    """What is known when the model has done its part, however that ended; most fields are those of `Record`.
+    """The state of a trial after the model's half, however that ended. Most fields are those of `Record`.
 
     ``prediction`` is the answer to all test inputs in physical units; None if there is none, or if another peer has it.
     ``val_prediction`` is the same for the training samples that were held out.
-    A classical solver with several levels also leaves the solutions of the first test samples on each of them.
-    ``model`` is the fitted model as bytes and plain values (`keeping`); None if it is not kept, for the reason
-    ``model_lost`` if that was not wanted.
+    A classical solver with several levels also leaves each level's solutions of the first test samples.
+    ``model`` is the fitted model as bytes and plain values (`keeping`); None if it is not kept. If it should have been,
+    ``model_lost`` is the reason.
     """
 
     status: Status = Status.OK
@@ -55,7 +55,7 @@ class Fitted:
 
     @classmethod
     def from_plain(cls, value: Any) -> Fitted:
-        """Raises `NotPlain` if it is not of this shape: the process it comes from may have written anything."""
+        """Raises `NotPlain` if the value does not have this form: the process it comes from may have written anything."""
         if not isinstance(value, dict) or set(value) != {f.name for f in fields(cls)}:
             raise NotPlain("it is not what a trial leaves")
         for name, found in value.items():

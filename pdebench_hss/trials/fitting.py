@@ -2,8 +2,8 @@
 
     train, test inputs -> normalise -> build -> fit within the budget -> predict the test set
 
-Everything here runs where the model's code runs, so nothing of it decides a score: `scoring` does, somewhere else, from
-the predictions. What `Fitted` says besides (times, counts, the loss along the way) is this process's own claim.
+Everything here runs in the process of the model's code, so none of it decides a score: `scoring` does, in another
+process, from the predictions. The rest of `Fitted` (times, counts, the loss along the way) is this process's own claim.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ STOP = threading.Event()  # set when the trial is asked to save its state and en
 
 
 def fit_trial(trial: Trial, context: Context, registry: Registry | None, emit: Emit, *, apart: bool = False) -> Fitted:
-    """Raises `Interrupted` if asked to stop; everything else is in what it returns."""
+    """Raises `Interrupted` if asked to stop; any other ending is in the returned value."""
     started = time.time()
     if context.threads or trial.budget.kind == "core_seconds":
         torch.set_num_threads(threads_for(trial.budget, context.threads or torch.get_num_threads()))
@@ -103,7 +103,7 @@ def _run(
         raise ValueError(f"the model was planned with {planned} and built with {found or 'nothing of its own'}")
     fitted.data["uses_train"] = traits.fits_itself(kind) or not hasattr(model, "solve")
     if traits.is_closed_form(kind):
-        where.use_host()  # such a model is fitted, and so predicts, where its arrays are
+        where.use_host()  # closed forms are fitted, and predict, where their arrays are
     start = time.perf_counter()
     normalizer, batch = _fit(model, samples, trial, context, where, fitted, emit)
     fitted.seconds.setdefault("fit", time.perf_counter() - start)
@@ -126,7 +126,7 @@ def _load(trial: Trial, context: Context, registry: Registry, apart: bool) -> bl
 
 
 def _predict(model: Any, predict: Predictor, samples: blind.BlindData, fitted: Fitted) -> None:
-    """For the samples that were held out, and for test unless that is not asked for."""
+    """Predict the held-out samples, and the test set unless the trial does not use it."""
     if samples.held_out is not None:
         fitted.val_prediction = _real(predict(samples.held_out.inputs))
     if samples.test_inputs is None:
@@ -150,7 +150,7 @@ def _real(prediction: np.ndarray) -> np.ndarray:
 
 
 def dataset_of(trial: Trial, context: Context, registry: Registry) -> tuple[data.Dataset, int, Path | None]:
-    """A trial's dataset, how many samples of train it uses, and its file if that is not where the recipe says."""
+    """A trial's dataset, how many samples of train it uses, and its file if that is not the recipe's default."""
     task = registry.task(trial.task)
     if trial.history != task.spec.history:
         task = replace(task, spec=replace(task.spec, history=trial.history))
@@ -159,7 +159,7 @@ def dataset_of(trial: Trial, context: Context, registry: Registry) -> tuple[data
 
 
 def held_out_of(trial: Trial, dataset: data.Dataset) -> np.ndarray | None:
-    """Which of the samples that it uses of train a trial does not train on, as a mask; None if it has all."""
+    """A mask of the train samples that a trial uses and does not train on; None if it trains on all of them."""
     if not trial.val:
         return None
     return held_out(trial.n_train + trial.val, trial.val, dataset.spec.cases, trial.task, trial.data_seed, trial.seed)
@@ -195,7 +195,7 @@ def _fit(
     peers = _join(model, train, context, device)
     found = _pieces(model, samples, train, trial, context, device)
     where.note(pieces=found.facts(min(batch, len(train))))
-    asked = found.samples if found.samples and context.max_memory else batch  # of a model that is asked, not trained
+    asked = found.samples if found.samples and context.max_memory else batch  # samples per batch of predictions
     with peers.together():
         fitted.flops_step = loop.count_step_flops(
             model, train, batch, peers, trial.precision, trial.detach, found.samples
@@ -221,7 +221,7 @@ def _fit(
     if state.graphs:
         where.note(cuda_graphs=state.graphs)
     fitted.spent = asdict(state.spent)
-    fitted.seconds["fit"] = state.spent.seconds  # over all sittings, if it was interrupted
+    fitted.seconds["fit"] = state.spent.seconds  # over all parts, if it was interrupted
     fitted.curve = {**state.curve.arrays(), **state.held_out.arrays()}
     return train.normalizer, asked
 
@@ -229,7 +229,7 @@ def _fit(
 def _pieces(
     model: Any, samples: blind.BlindData, train: TrainSet, trial: Trial, context: Context, device: torch.device
 ) -> pieces.Pieces:
-    """How a process' share of a batch is computed: the same on every peer, as it follows from sizes."""
+    """How a process computes its share of a batch. It follows from sizes, so it is the same on every peer."""
     objective = Objective(model, train, device, detach=trial.detach)
     limit, share = context.max_memory, -(-min(trial.optimizer.batch, len(train)) // context.peers)
     room = pieces.room_in(limit, objective, samples.nbytes, device) if limit else None
@@ -263,7 +263,7 @@ def _watch_it_train(
 
 
 def _flops_of_a_step(model: Any, train: TrainSet, trial: Trial) -> float | None:
-    """What forward and backward of a batch would cost; not known of models that can't do that before their fit."""
+    """The cost of forward and backward of a batch; None for models that can't do that before their fit."""
     try:
         return loop.count_step_flops(model, train, trial.optimizer.batch)
     except Exception:
@@ -290,7 +290,7 @@ def _join(model: Any, train: TrainSet, context: Context, device: torch.device) -
 
 
 def ended_facts(trial: Trial) -> dict[str, Any]:
-    """What is known of the machine of a trial whose process could not say it."""
+    """The machine of a trial whose process could not report it, as far as it is known."""
     gpus = devices.look().gpus[:1] if trial.device == "cuda" else ()
     return {"hardware": machine.hardware(tuple(gpu.name for gpu in gpus)), "device": trial.device}
 
