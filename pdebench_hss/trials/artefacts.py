@@ -113,7 +113,7 @@ class ModelFiles:
     # --- writing -----------------------------------------------------------------------------------------------------
 
     def write(self, record: Record) -> Record:
-        """Write the model that a record carries under pending names; returns the record with those names instead."""
+        """Write the model that a record carries under pending names; returns the record with its hash."""
         carried = record.left.get("model")
         if carried is None:
             return record
@@ -127,7 +127,7 @@ class ModelFiles:
         return replace(record, artefacts={**record.artefacts, "model": named})
 
     def settle(self, record: Record) -> None:
-        """Call it after the record is written: gives the model its final names, or removes that of an earlier record."""
+        """To be called after the record is written: give the model its final names, or remove an earlier record's."""
         named = record.artefacts.get("model", {}).get("sha256")
         pending = self.folder / f"{record.key}{PENDING}.json"
         is_new = named and pending.exists() and hashlib.sha256(pending.read_bytes()).hexdigest() == named

@@ -55,7 +55,7 @@ class Fitted:
 
     @classmethod
     def from_plain(cls, value: Any) -> Fitted:
-        """Raises `NotPlain` if the value does not have this form: the process it comes from may have written anything."""
+        """Raises `NotPlain` if the value is of another form: the process it comes from may have written anything."""
         if not isinstance(value, dict) or set(value) != {f.name for f in fields(cls)}:
             raise NotPlain("it is not what a trial leaves")
         for name, found in value.items():

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from .trial import Trial
 
 KEPT = {"weights", "tensors", "normalizer", "fields"}
-SAME = 1e-3  # allowed difference between a model and its copy, relative to the largest value: a GPU may sum in another order
+SAME = 1e-3  # allowed difference of a copy's answers, relative to their largest value: a GPU may sum in another order
 
 
 def build_seed(trial: Trial) -> int:

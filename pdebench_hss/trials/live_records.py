@@ -54,8 +54,8 @@ class LiveRecords:
         return validation.parse_json(read_plain(f"{self.folder}{os.sep}{key}.json", validation.LARGEST_RECORD))
 
     def arrays(self, key: str, sha256: str | None, names: Collection[str]) -> dict[str, np.ndarray]:
-        """The named arrays of a record, all if none is named. For records of schema 1 the ``sha256`` of their file is not
-        known (None)."""
+        """The named arrays of a record, all if none is named. For records of schema 1 the ``sha256`` of their file is
+        not known (None)."""
         found = False
         for name in (f"{key}.npz", f"{key}{PENDING}"):
             try:
@@ -70,8 +70,9 @@ class LiveRecords:
     # --- writing -----------------------------------------------------------------------------------------------------
 
     def write(self, record: Record) -> None:
-        """Three steps, so that a kill between any two leaves the old record or the new one, whole: write the arrays under
-        a temporary name, write the JSON file, whose hash decides which arrays count, rename the arrays."""
+        """Three steps, so that a kill between any two leaves the old record or the new one, whole: write the arrays
+        under a temporary name; write the JSON file, which holds their hash and so decides which arrays count; rename
+        the arrays."""
         arrays, pending = self.folder / f"{record.key}.npz", self.folder / f"{record.key}{PENDING}"
         sha256 = write_arrays(pending, record.samples) if record.samples else ""
         write_text(self.folder / f"{record.key}.json", record.to_json(sha256))

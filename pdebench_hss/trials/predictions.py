@@ -59,7 +59,7 @@ class PredictionFiles:
         raise NoPredictions(f"predictions/{record.key}{SUFFIX} is not there any more")
 
     def settle(self, record: Record) -> None:
-        """Call it after the record is written: gives the file its final name, or removes that of an earlier record."""
+        """To be called after the record is written: give the file its final name, or remove an earlier record's."""
         final, pending = self.folder / f"{record.key}{SUFFIX}", self.pending(record.key)
         named = record.artefacts.get(KIND, {}).get("sha256")
         if named and pending.exists() and stated_hash(pending) == named:

@@ -236,7 +236,7 @@ class Store:
             return None
 
     def set_aside(self) -> list[str]:
-        """Move files that are not valid records to ``records/set_aside``, with a copy of a partly unusable plan; returns
+        """Move files that are not valid records to ``records/set_aside``, with a copy of a partly unusable plan; return
         a line for each. The caller must hold the lock. Records of a newer schema stay, and so do invalid ones in a
         pack: they are named, and a new live record will count instead."""
         lines = self.plan_file.set_aside(self.records_dir / "set_aside")

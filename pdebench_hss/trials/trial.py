@@ -113,8 +113,8 @@ class Trial(_Keyed):
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any], key: str = "", parts: Parts | None = None) -> Trial:
-        """From stored and checked fields (`validation.check_trial`), and the key if that was checked too. Values that are
-        among the ``parts`` of other trials are shared with them, and new ones are added there."""
+        """From stored and checked fields (`validation.check_trial`), and the key if that was checked too. Values among
+        the ``parts`` of other trials are shared with them, and new ones are added there."""
         typed = {"optimizer": Optimizer(**content["optimizer"]), "budget": parse_budget(content["budget"])}
         plain = {**content, **typed}
         if parts is not None:
