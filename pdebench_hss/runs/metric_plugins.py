@@ -24,7 +24,7 @@ def unscored(registry: Registry) -> list[str]:
     """Messages about metrics that the scorer never loads."""
     shared, with_task = _files(registry.metrics) & _files(registry.models), _files(registry.tasks)
     return [
-        f"metric {name!r} is not measured{' on tasks of others' if found.origin.file in with_task else ''}: "
+        f"metric {name!r} is not measured{' on tasks of other plugins' if found.origin.file in with_task else ''}: "
         f"{found.origin.distribution} also brings a model, and the scorer loads no code of models; put the metric in a "
         "file of its own"
         for name, found in registry.metrics.items()

@@ -91,7 +91,7 @@ def _check_copy(
     found = copy(inputs[start:]) if solves else copy(inputs[start:], steps=1)
     expected = prediction[start:, : found.shape[1]]  # (batch, steps or channels, ...)
     if not np.abs(found - expected).max() <= SAME * max(float(np.abs(expected).max()), 1e-300):
-        raise NotKept("a copy with its state_dict() answers something else: part of what it learned is not in it")
+        raise NotKept("a copy with its state_dict() gives other answers: part of what it learned is not in it")
 
 
 def plain_normalizer(normalizer: Normalizer) -> dict[str, dict[str, list[float]]]:
@@ -128,7 +128,7 @@ def checked(kept: Mapping[str, Any], limit: int) -> dict[str, Any]:
     """What the model's process left of its model, if it can be stored; raises `NotKept` if not."""
     content, rest = kept["weights"], {name: kept[name] for name in KEPT - {"weights"}}
     if not (isinstance(content, np.ndarray) and content.dtype == np.uint8 and content.ndim == 1):
-        raise NotKept("what its process left of it is not bytes")
+        raise NotKept("its process did not leave its weights as bytes")
     if len(content) > limit + LARGEST_DESCRIPTION:  # the header counts, too
         raise NotKept(f"its process left {human_bytes(len(content))}, more than it may")
     try:

@@ -287,9 +287,9 @@ def _by_key(lines: Iterator[bytes]) -> dict[str, bytes | Invalid]:
 def _joined(dtype: str, planes: np.ndarray) -> np.ndarray:
     """(bytes of a value, values) -> (values,)."""
     if dtype not in DTYPES or planes.dtype != np.uint8 or planes.shape[:1] != (np.dtype(dtype).itemsize,):
-        raise BadFile(f"{dtype[:60]!r} is no member of such a file")
+        raise BadFile(f"{dtype[:60]!r} is not a member of such a file")
     if planes.ndim != 2:
-        raise BadFile(f"{dtype!r} has {planes.ndim} axes; bytes by values are two")
+        raise BadFile(f"{dtype!r} has {planes.ndim} axes instead of two, bytes by values")
     values = np.ascontiguousarray(planes.T).view(np.dtype(dtype).newbyteorder("<")).ravel()
     values.flags.writeable = False  # records share it
     return values

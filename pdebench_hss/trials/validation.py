@@ -223,7 +223,7 @@ MORE: dict[str, Check] = {
 def _schema(content: Mapping[str, Any]) -> int:
     schema = content.get("schema")
     if not isinstance(schema, int) or not _count(schema):
-        raise Invalid("it states no schema")
+        raise Invalid("it has no schema")
     if schema > SCHEMA:
         raise Newer(f"written by a newer pdebench-hss (schema {schema}, this one reads up to {SCHEMA})")
     return schema

@@ -37,7 +37,7 @@ def state_of(model: Any) -> dict[str, Tensor]:
     """Everything that a prediction needs, by name; raises `NotKept` if the model does not provide it."""
     if not hasattr(model, "state_dict") or not hasattr(model, "load_state_dict"):
         if traits.fits_itself(type(model)) or not hasattr(model, "solve"):
-            raise NotKept("it is no nn.Module and has no state_dict() and load_state_dict()")
+            raise NotKept("it is not an nn.Module and lacks state_dict() and load_state_dict()")
         return {}
     state = model.state_dict()
     for name, value in state.items():
@@ -129,7 +129,7 @@ def _tensor(stored: Tensor, entry: Mapping[str, Any]) -> Tensor:
     if _name(values.dtype) != entry["dtype"] or list(values.shape) != entry["shape"]:
         raise ValueError(f"{_name(values.dtype)} of shape {list(values.shape)}, not what is listed")
     if sorted(order) != list(range(values.ndim)):
-        raise ValueError(f"{order} is no order of its axes")
+        raise ValueError(f"{order} is not an order of its axes")
     back = sorted(range(values.ndim), key=order.__getitem__)
     # Copied to memory that torch allocates, which is aligned: rounding can depend on that too.
     return values.permute(order).clone(memory_format=torch.contiguous_format).permute(back)

@@ -26,7 +26,7 @@ def ending_of(trial: Trial, event: Ended, timeout: float | None) -> Ending:
     elif isinstance(event, Crashed):
         status, reason = Status.FAILED, f"crashed: {event.reason}"
     else:
-        status, reason = Status.TIMEOUT, f"not done after {timeout:g} s (--timeout)"
+        status, reason = Status.TIMEOUT, f"not finished after {timeout:g} s (--timeout)"
     return Ending(ended_without_record(trial, status, reason))
 
 
