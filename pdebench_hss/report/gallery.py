@@ -16,7 +16,7 @@ from ..trials.status import Status
 from .panels import panels
 
 PICTURE_BYTES = 6_000_000
-Samples = Callable[[str], Mapping[str, np.ndarray]]  # trial id -> arrays beside its record
+Samples = Callable[[str], Mapping[str, np.ndarray]]  # trial id -> arrays of its record
 
 
 def gallery(rows: Sequence[Mapping[str, Any]], samples: Samples, limit: int = PICTURE_BYTES) -> dict[str, Any]:

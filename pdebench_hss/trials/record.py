@@ -24,8 +24,8 @@ class Record:
     trial        the trial itself (everything its key is made of)
     status       how it ended; ``reason`` says why if it is not ok
     metrics      test errors and further metrics by name, means over test samples; ``test_err`` is the task's own
-                 metric, and ``val_err`` the same of the training samples that were held out, where some were. A further
-                 metric that has no finite value for some sample is not in it
+                 metric, and ``val_err`` the same for held-out training samples, if there are any. A further metric
+                 without a finite value for some sample is left out
     parameters   ``real`` (complex = 2), ``numel``, and ``target`` where sizes were matched
     spent        steps, samples, seconds, flops and core-seconds of training
     flops_step   FLOPs of one training step (forward and backward of one batch)

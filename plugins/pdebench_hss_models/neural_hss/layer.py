@@ -73,7 +73,7 @@ class HSSMap(nn.Module):
         return y if slope is None else leaky_relu(y, slope)
 
     def sizes(self, z: Tensor) -> list[Axis]:
-        """What the cost model wants to know of each axis."""
+        """What the cost model needs to know about each axis."""
         rows, sizes = z.shape[0], []
         for j, weight in enumerate(self.axes):  # axes after j are contracted before it, the others later
             (out, inn), alone = weight.shape, len(self.axes) == 1

@@ -88,7 +88,7 @@ def _machine(content: dict[str, Any]) -> Machine:
 
 
 def write(gpu: str, found: Measured) -> Path:
-    """Keep the constants beside those of other GPUs."""
+    """Store the constants, and keep those of other GPUs."""
     from pdebench_hss import replacing
 
     path = constants_file()
