@@ -1,1 +1,1 @@
-"""Time and memory side by side: ``pdebench-hss bench NAME``. Benches come by the hook ``pdebench_hss_benches``."""
+"""Time and memory compared: ``pdebench-hss bench NAME``. Plugins add benches by the hook ``pdebench_hss_benches``."""

@@ -2,11 +2,11 @@
 
     limit = max(FLOPs / peak, bytes / bandwidth)
 
-A step is forward pass, mean squared error and backward pass. The update of the weights is the core's, the same for
-every model and weight, and in neither the step nor its limit.
+A step is forward pass, mean squared error and backward pass. The update of the weights is the core's and the same for
+every model, so it is in neither the step nor its limit.
 
 **FLOPs** are those of matrix products, convolutions and FFTs in the form that is executed (`training.flops`). Pointwise
-work and whatever starts an operation are not in the limit: they are what a good implementation keeps small.
+work and launch overhead are not in the limit: a good implementation keeps them small.
 
 **Bytes that must move** between memory and cores, for a batch of b samples:
 
@@ -20,11 +20,12 @@ the cache C must move, and nothing at all if it fits:
 
     k_b = max(0, s + a - C) + (b - 1) max(0, a - C)
 
-Functions that hold tensors behind autograd's back keep more than is seen here. Either way the limit is a lower bound.
+Functions that hold tensors without autograd's knowledge keep more than is seen here. Either way the limit is a lower
+bound.
 
-**Peak and bandwidth** are measured in the same run, in turn with the models: a product of 1024 x 1024 matrices, and a
-copy of 64 MB, which moves twice that. A convolution may run a few percent faster than that product; a step of small or
-slim products, transforms and pointwise functions can't come near.
+**Peak and bandwidth** are measured in the same run, alternating with the models: a product of 1024 x 1024 matrices, and
+a copy of 64 MB, which moves twice that. A convolution may run a few percent faster than that product; a step of small
+or thin products, transforms and pointwise functions can't come close.
 """
 
 from __future__ import annotations
@@ -85,7 +86,7 @@ def least_bytes(module: nn.Module, sample: Callable[[int], tuple[Tensor, Tensor]
 
 def kept_bytes(module: nn.Module, inputs: Tensor, targets: Tensor) -> int:
     """What autograd saves between forward and backward pass, each piece of memory once."""
-    saved: dict[int, torch.UntypedStorage] = {}  # they stay alive, or another could get the same address
+    saved: dict[int, torch.UntypedStorage] = {}  # kept alive, or another could get the same address
     known = {t.untyped_storage().data_ptr() for t in (inputs, targets, *module.parameters(), *module.buffers())}
 
     def see(tensor: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""``bench models``: a step of every model beside its limit, and a prediction, at a task's grid and scale paper.
+"""``bench models``: a training step of every model with its limit, and a prediction, at a task's grid and scale paper.
 
 A step is forward pass, mean squared error and backward pass, on noise: time does not depend on the values. Its limit is
 defined in `limits`. Closed forms have no steps and are left out. Every model has two rows:
@@ -104,7 +104,7 @@ def bench_task(request: BenchRequest, task: TaskInfo) -> list[dict[str, Any]]:
 
 
 def settled(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The row of a model's best batch is the quicker one of its two, per sample."""
+    """A model's best batch is the faster of its two rows, per sample."""
     recipes = {(row["task"], row["model"]): row for row in rows if row["at"] == "recipe"}
 
     def better(row: dict[str, Any]) -> dict[str, Any]:
@@ -119,7 +119,7 @@ def in_turns(request: BenchRequest, functions: dict[str, Callable[[], Any]]) -> 
 
 
 def beside_limit(row: dict[str, Any], step: Timing, here: Speeds) -> dict[str, Any]:
-    """How many times its limit a step takes, in the form that is executed and in that which is charged."""
+    """How many times its limit a step takes, in the executed form and in the charged one."""
     work = Work(row["flops_done"], row["least_bytes"])
     limit, charged = limit_ms(work, here), limit_ms(Work(row["flops_step"], row["least_bytes"]), here)
     return {
@@ -164,7 +164,7 @@ def prepare(
         base = memory_of(subject(module, task, 1).step)
 
     def seconds(batch: int) -> float | None:
-        """Of a step; None if it needs more than there is. What one sample needs, times the batch, may be too much."""
+        """Seconds of a step; None if it takes too long, or if one sample's memory times the batch is too much."""
         if base * batch > room:
             return None
         step = subject(module, task, batch).step

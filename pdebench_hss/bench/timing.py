@@ -1,8 +1,8 @@
 """Time and memory of computations side by side: ``pdebench-hss bench NAME``.
 
 A bench is a function ``(request) -> BenchResult`` that a plugin names in the hook ``pdebench_hss_benches``. What is
-compared takes turns (a machine that gets slower meets all alike), after a warm-up, with the number of threads fixed and
-written down. The median is reported, with the quarter and three-quarter marks as its spread.
+compared takes turns (a machine that slows down affects all alike), after a warm-up, with a fixed and recorded number of
+threads. The median is reported, with the quartiles as its spread.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ..base import machine
 if TYPE_CHECKING:
     from ..contract.registry import Registry
 
-ENOUGH = 0.02  # seconds that one measurement of something fast should take: it is repeated inside
+ENOUGH = 0.02  # seconds of one measurement: fast functions are repeated within it
 FEWEST = 3  # measurements of something slow
 
 

@@ -1,1 +1,1 @@
-"""Records to tables: frames, intervals, ranking, comparison; boards written, and read back in any state."""
+"""From records to tables: frames, intervals, ranking, comparison; writing boards, and reading them in any state."""

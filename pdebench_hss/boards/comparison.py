@@ -1,8 +1,8 @@
 """Compare boards cell by cell: which changes are real, which are noise, and what is missing on either side.
 
-The first board is the reference. A cell is a task and a model; where a board has a cell in several ways (budgets, train
-sizes, ...), what tells them apart belongs to the cell too. Boards are comparable where metric, scale and the content
-of the data agree; anything else is refused unless forced. Times are compared only on one kind of machine.
+The first board is the reference. A cell is a task and a model; if a board has a cell in several settings (budgets,
+train sizes, ...), the columns that differ belong to the cell too. Boards are comparable if metric, scale and the
+content of the data agree; anything else is refused unless forced. Times are compared only on one kind of machine.
 
 The change of a cell is that of the error of a typical seed (the geometric mean over seeds), with its interval from
 `intervals`: paired over test samples and seeds where both are known. Which changes are real is decided by `verdicts`,
@@ -42,7 +42,7 @@ from .verdicts import (
 )
 
 UNJUDGED = (ONE_SEED, UNKNOWN)
-BROKEN = (Status.FAILED, Status.TIMEOUT, Status.OUT_OF_MEMORY)  # no seed's luck, unlike divergence
+BROKEN = (Status.FAILED, Status.TIMEOUT, Status.OUT_OF_MEMORY)  # unlike divergence, not the luck of a seed
 ONLY_REFERENCE, ONLY_OTHER, NEITHER = "only in the first", "not in the first", "in neither"
 
 CELL = ["task", "model"]
@@ -66,8 +66,8 @@ class Comparison:
     reference   the name of the first board
     table       one row per cell and compared board
     cell        the columns that name a cell
-    notes       what a reader must know to believe the table
-    higher      larger values are the better ones
+    notes       what a reader must know to judge the table
+    higher      whether larger values are better
     """
 
     reference: str
@@ -77,14 +77,14 @@ class Comparison:
     higher: bool = False
 
     def regressions(self, tolerance: float) -> pd.DataFrame:
-        """Cells that broke, that diverge more often, or whose error rose by more than the tolerance; all really so."""
+        """Cells that broke, diverge more often, or whose error rose by more than the tolerance, beyond noise."""
         table = self.table
         change = -table["change"] if self.higher else table["change"]
         risen = (change > tolerance) & (table["verdict"] == WORSE)
         return table[risen | table["verdict"].isin([BROKE, DIVERGES_MORE])]
 
     def unjudged(self) -> pd.DataFrame:
-        """Cells with results on both sides that don't tell whether anything changed."""
+        """Cells with results on both sides that don't show whether anything changed."""
         return self.table[self.table["verdict"].isin(UNJUDGED)]
 
 
@@ -98,7 +98,7 @@ def compare(
     """Compare every further board with the first.
 
     force           compare even if data, metric, scale or machine differ
-    higher          the boards were read through a metric whose larger values are the better ones
+    higher          the boards were read through a metric whose larger values are better
     same_weights    both boards evaluated the same trained models: only test samples are noise
     """
     if len(boards) < 2:
@@ -113,7 +113,7 @@ def compare(
 
 
 def _cell_columns(boards: Sequence[BoardFile]) -> list[str]:
-    """Task and model, and what else is needed to tell a board's own rows apart."""
+    """Task and model, and further columns needed to tell a board's own rows apart."""
     columns = [*CELL]
     for column in (c for c in GROUP if c not in CELL):
         if any(_several_ways(board.summary, column) for board in boards):
@@ -182,7 +182,7 @@ def _by_cell(board: BoardFile, cell: list[str]) -> dict[tuple[Any, ...], Side]:
 
 
 def _side_of_summary(row: pd.Series) -> Side:
-    """From a leaderboard, which tells the first status that is not ok, and how many seeds ended well."""
+    """From a leaderboard, which has the first status that is not ok and the number of seeds that ended well."""
     seeds = int(row["n_seeds"])
     errors = Errors(row["test_err_mean"], row["test_err_std"], seeds) if seeds > 0 else None
     lost = int(row["n_expected"]) - seeds if pd.notna(row["n_expected"]) else int(not seeds)
@@ -207,7 +207,7 @@ def _places(table: pd.DataFrame, cell: list[str]) -> list[tuple[Any, ...]]:
 
 
 def _disagreements(a: pd.Series, b: pd.Series) -> list[str]:
-    """In what two rows of one cell must not be compared; rows without a result have nothing to disagree about."""
+    """The columns that forbid comparing two rows of one cell; a row without a result forbids nothing."""
     if not (a["n_seeds"] > 0 and b["n_seeds"] > 0):
         return []
     return [column for column in MUST_AGREE if _text(a[column]) != _text(b[column])]
@@ -235,7 +235,7 @@ def _contents(board: BoardFile) -> str:
 
 
 def _examine(a: Side | None, b: Side | None, same_weights: bool) -> Finding:
-    """What is known of one cell; whether a change is real is decided later, among all of them."""
+    """What is known of one cell; whether a change is real is decided later, for all cells together."""
     if a and b and a.broken != b.broken and (b if a.broken else a).outcome.tried:
         return Finding(NOT_KNOWN, MENDED if a.broken else BROKE)
     if not (a and a.outcome.tried and b and b.outcome.tried) or not (a.outcome.finite or b.outcome.finite):
@@ -272,7 +272,7 @@ def _one_machine(a: pd.Series, b: pd.Series) -> bool:
 
 
 def _on_a_clock(a: pd.Series, b: pd.Series) -> bool:
-    """Whether what was trained for the same time need not have had the same number of steps."""
+    """Whether training for the same time may mean a different number of steps."""
     timed = any(str(row["budget"]).partition("=")[0] in CLOCKS and not row["training_free"] for row in (a, b))
     return timed and not _one_machine(a, b)
 
@@ -331,14 +331,14 @@ def _notes_on_seeds(pairs: list[tuple[Side, Side]]) -> list[str]:
 
 
 def _seeds(side: Side) -> str:
-    """The seeds that ended well; how many, where no more is known."""
+    """The seeds that ended well; only their number, if they are not known."""
     errors = side.outcome.errors
     assert errors is not None
     return ", ".join(map(str, sorted(errors.by_seed))) if errors.by_seed else f"{errors.n_seeds} seeds"
 
 
 def _notes_on_verdicts(table: pd.DataFrame, findings: list[Finding], same_weights: bool) -> list[str]:
-    """What the verdicts rest on, and why some cells have none."""
+    """What the verdicts are based on, and why some cells have none."""
     notes = []
     compared = table[table["p_value"].notna()]
     by_samples = int((compared["basis"] == "samples").sum())

@@ -1,10 +1,10 @@
-"""A board's evaluations elsewhere: ``evaluations/evaluations.csv`` and ``.md``, one row for each model and condition.
+"""Evaluations on other data: ``evaluations/evaluations.csv`` and ``.md``, one row for each model and condition.
 
-Rows of a condition that is evaluated again replace the old ones, so the table grows with every command and never holds
-two answers to one question. It is derived from weights and recipes and can be deleted at any time.
+If a condition is evaluated again its new rows replace the old ones, so the table never holds two answers to one
+question. It is derived from weights and recipes and can be deleted at any time.
 
-``ratio`` is of relative errors, here and where the model was trained: a metric that is a norm of the whole field grows
-with the number of points, whatever the model does.
+``ratio`` is the relative error here over that on the training condition. Relative, because a metric that is a norm of
+the whole field grows with the number of points whatever the model does.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ TEXT = tuple(name for name in COLUMNS if name not in (*NUMBERS, "training_free")
 
 
 def add_rows(folder: Path, rows: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
-    """The whole table with these rows in it, written as CSV and Markdown."""
+    """Add these rows and write the whole table as CSV and Markdown."""
     fresh = pd.DataFrame(list(rows))
     table = pd.concat([read(folder), fresh], ignore_index=True) if (folder / "evaluations.csv").exists() else fresh
     table = _sorted(table.drop_duplicates(IDENTITY, keep="last"))
@@ -56,7 +56,7 @@ def add_rows(folder: Path, rows: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
 
 
 def read(folder: Path) -> pd.DataFrame:
-    """The table as it was written, to the last digit."""
+    """The table as it was written, in full precision."""
     path = folder / "evaluations.csv"
     try:
         table = pd.read_csv(path, dtype=str, keep_default_na=False)

@@ -29,7 +29,7 @@ from ..trials.status import Status
 from ..trials.trial import Trial
 from .intervals import Errors, error_interval
 
-# Columns as in the documentation; what a reader needs to tell rows apart comes first.
+# Columns as in the documentation; those that tell rows apart come first.
 LEADERBOARD_COLUMNS = [
     *("task", "equation", "model", "scale", "budget", "n_train", "metric", "params_real", "params_numel"),
     *("test_err_mean", "test_err_std", "n_seeds", "n_expected", "rank", "skill", "fit_seconds", "predict_ms"),
@@ -45,14 +45,14 @@ RESULTS_COLUMNS = [
     *("peak_memory_mb", "flops_step", "status", "reason", "data_hash", "hardware", "params_target", "data_id"),
     *("device", "training_free", "fit_flops", "data_seconds"),
 ]
-# Only where a row has something to say there, so that tables of boards that don't use them stay as they are.
+# Only if some row has a value, so that tables of boards that don't use them stay unchanged.
 SERVING = (
     *("latency_ms", "latency_ms_low", "latency_ms_high"),
     *("throughput", "throughput_low", "throughput_high", "best_batch"),
 )
 OPTIONAL = ("training", "val_err", "tuned_tries", "tuned_seconds", "tuned_options", "core_seconds", *SERVING)
-ALIKE = 3.0  # between the smallest and the largest model of a table that compares methods and not sizes
-ROUNDING = 1e-12  # of the field's size: what is left of a difference after some 10^4 roundings in double precision
+ALIKE = 3.0  # allowed ratio of model sizes in a table that compares methods and not sizes
+ROUNDING = 1e-12  # relative to the field's size: the effect of some 10^4 roundings in double precision
 GROUP = ["task", "scale", "budget", "n_train", "params_target", "data_id", "device"]
 
 
@@ -77,7 +77,7 @@ def _says(value: Any) -> bool:
 
 
 def further_metrics(records: Iterable[Record]) -> list[str]:
-    """The metrics beyond the errors that every record has, by name: whatever order the records come in."""
+    """The metrics beyond the errors that every record has, sorted by name whatever the order of records."""
     return sorted({name for record in records for name in record.metrics} - {*METRICS, *OPTIONAL})
 
 
@@ -134,7 +134,7 @@ def _options(options: Mapping[str, Any]) -> str:
 
 
 def solver_levels(records: Iterable[Record]) -> pd.DataFrame:
-    """One row for each level that a trial of a classical solver measured, named and grouped as on a leaderboard."""
+    """One row for each level measured by a classical solver's trial, named and grouped as on a leaderboard."""
     rows = []
     for record in records:
         row = _row(record) if record.levels else {}
@@ -146,7 +146,7 @@ def solver_levels(records: Iterable[Record]) -> pd.DataFrame:
 
 
 def _data_seconds(record: Record) -> float | None:
-    """What generating the training samples cost, in seconds of one core; nothing, if the model uses none."""
+    """The cost of generating the training samples, in seconds of one core; zero if the model uses none."""
     if record.data.get("uses_train") is False:
         return 0.0
     per_sample, count = record.data.get("seconds_per_sample"), record.data.get("n_train")
@@ -177,7 +177,7 @@ def _without_test(results: pd.DataFrame) -> pd.Series:
 
 
 def seed_errors(trials: pd.DataFrame, samples: Mapping[str, np.ndarray]) -> Errors:
-    """What is known of the errors of one cell whose trials all ended well."""
+    """The errors of one cell whose trials all ended well."""
     keys = dict(zip(trials["seed"], trials["key"], strict=True))
     known = {seed: samples[key] for seed, key in keys.items() if key in samples}
     return Errors.of(dict(zip(trials["seed"], trials["test_err"], strict=True)), known)
@@ -213,7 +213,7 @@ def _summary(names: dict[str, Any], trials: pd.DataFrame, samples: Mapping[str, 
 
 
 def _ending(bad: pd.DataFrame) -> dict[str, str]:
-    """How a cell ended, as the first of its trials that has no error tells it."""
+    """How a cell ended: the status and reason of its first trial without an error."""
     if bad.empty:
         return {"status": Status.OK.value, "reason": ""}
     first = bad.iloc[0]
@@ -223,7 +223,7 @@ def _ending(bad: pd.DataFrame) -> dict[str, str]:
 
 
 def _spread(errors: pd.Series) -> float:
-    """Standard deviation over seeds; equal errors have none, not even that of rounding their mean."""
+    """Standard deviation over seeds; exactly zero for equal errors, whose mean may be rounded."""
     if len(errors) < 2:
         return math.nan
     if errors.nunique() == 1:
@@ -237,7 +237,7 @@ def _spread(errors: pd.Series) -> float:
 
 
 def _same(values: pd.Series) -> Any:
-    """The value all rows share; where they differ, all of them, because then they must not be compared blindly."""
+    """The value that all rows share; if they differ, all values, as a warning to the reader."""
     found = [str(value) for value in values.dropna().unique()]
     return "|".join(found) if found else None
 
@@ -257,7 +257,7 @@ def _rank(group: pd.DataFrame, higher_is_better: bool) -> pd.DataFrame:
 
 
 def _shared_ranks(errors: pd.Series, rounding: float) -> pd.Series:
-    """Places from 1 on; what lies within rounding of the first of its place shares it."""
+    """Ranks from 1 on; errors within rounding of the first of a rank share it."""
     ranks: dict[Any, int] = {}
     first, place = -math.inf, 0
     for number, (row, error) in enumerate(errors.dropna().sort_values(kind="stable").items(), start=1):
@@ -283,7 +283,7 @@ def to_markdown(board: pd.DataFrame) -> str:
 
 
 def size_note(group: pd.DataFrame) -> str:
-    """A footnote where trained models of one table differ in size by more than `ALIKE`; empty where they don't."""
+    """A footnote if trained models of one table differ in size by more than `ALIKE`; otherwise empty."""
     trained = group[~group["training_free"].astype(bool) & (group["params_real"] > 0)]
     sizes = trained.set_index("model")["params_real"].astype(float).sort_values(kind="stable")
     if sizes.empty or sizes.iloc[-1] <= ALIKE * sizes.iloc[0]:
@@ -318,12 +318,12 @@ def _training_samples(row: pd.Series) -> str:
 
 
 def held_out(row: pd.Series) -> int:
-    """Training samples that were put aside and not trained on."""
+    """Training samples that were held out."""
     return int(str(row["data_id"]).partition("+val")[2] or 0)
 
 
 def display_row(row: pd.Series) -> list[str]:
-    """A leaderboard row as people read it."""
+    """A leaderboard row formatted for readers."""
     error = format_error(row["test_err_mean"])
     if row["test_err_std"] > 0:  # closed forms don't depend on the seed
         error += f" ± {format_error(row['test_err_std'])}"
@@ -345,7 +345,7 @@ def display_row(row: pd.Series) -> list[str]:
 
 
 def _fit_time(row: pd.Series) -> str:
-    """By the wall clock; also of the cores, where that is what was counted."""
+    """By the wall clock; also in core-seconds, if the budget counts those."""
     if pd.isna(row["fit_seconds"]):
         return "–"
     cores = row.get("core_seconds")
@@ -353,18 +353,18 @@ def _fit_time(row: pd.Series) -> str:
 
 
 def training_note(row: pd.Series) -> str:
-    """What sets a model's training apart: what is its own of it, and options that were chosen by tuning."""
+    """What sets a model's training apart: the parts that are its own, and options that were chosen by tuning."""
     return "; ".join(filter(None, (own_training(row), tuning(row))))
 
 
 def own_training(row: pd.Series) -> str:
-    """What a model does its own way where the core would do it for all: own loss, own optimiser, trains itself."""
+    """What a model does itself instead of the core: own loss, own optimiser, trains itself."""
     own = row.get("training", "")
     return own if isinstance(own, str) else ""
 
 
 def tuning(row: pd.Series) -> str:
-    """How many tries a model's options were chosen in, what they cost, and what was chosen; empty if by nobody."""
+    """The number of tries in which a model's options were chosen, their cost and the choice; empty if not tuned."""
     if pd.isna(row.get("tuned_tries")):
         return ""
     return f"{row['tuned_tries']:.0f} tries, {row['tuned_seconds']:.0f} s: {row['tuned_options']}"
@@ -384,7 +384,7 @@ def format_error(value: float) -> str:
 
 
 def format_skill(value: float) -> str:
-    """In percent; far below zero, how many times the baseline's error it is: 250×, 3e+12×."""
+    """In percent; far below zero, as a multiple of the baseline's error: 250×, 3e+12×."""
     if pd.isna(value):
         return "–"
     if value > -10:

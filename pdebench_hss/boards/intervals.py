@@ -1,4 +1,4 @@
-"""How sure an error, or the change of an error, is: intervals over test samples and seeds.
+"""Confidence intervals of an error, or of the change of an error, over test samples and seeds.
 
 A cell's errors are a matrix: S seeds (networks trained from other weights and another order of batches) by N test
 samples. Both are draws that could have come out differently. With e_s = mean_n E[s, n], the test error of seed s:
@@ -6,11 +6,11 @@ samples. Both are draws that could have come out differently. With e_s = mean_n 
     error       e = mean_s e_s, as on the leaderboard
     change      g_b / g_a - 1,   g = exp(mean_s log e_s): the geometric mean, the error of a typical seed
 
-A change is judged on logarithms, because the errors of seeds scatter by factors. One seed that went astray decides an
-arithmetic mean alone: the means of [1e12, 3.5, 3.7] and [1.5e12, 3.5, 3.7] differ by 50 %, typical seeds by 14 %.
+A change is judged on logarithms, because the errors of seeds scatter by factors. A single outlier decides an arithmetic
+mean: the means of [1e12, 3.5, 3.7] and [1.5e12, 3.5, 3.7] differ by 50 %, typical seeds by 14 %.
 
-Samples that share a start (a task's ``cases``: one random start, several parameters) are no independent draws:
-`by_start` averages the errors of each start, and N counts starts.
+Samples that share a start (a task's ``cases``: one random start, several parameters) are not independent: `by_start`
+averages the errors of each start, and N counts starts.
 
 Noise has two parts, each with a standard error and degrees of freedom:
 
@@ -27,14 +27,14 @@ which the interval just reaches zero:
 
     half width(p)^2 = sum over parts of (t(p / 2, freedom) se)^2,        p: half width(p) = |log change|
 
-This is exact where one part is alone and rather too wide where both matter (the scatter that belongs to neither
-samples nor seeds alone is counted in both). Nothing is drawn at random, so tails go as far as they must.
+This is exact if there is one part and slightly too wide if both matter (the interaction of samples and seeds is counted
+in both). No resampling is involved, so tails are not cut off.
 
-One seed says nothing about another training run. Its change is unknown, unless training has no noise (closed forms), or
-the question is about the same weights, evaluated twice: then samples are all there is, over the seeds that both have.
+One seed says nothing about another training run. Its change is unknown, unless training has no noise (closed forms) or
+the same weights were evaluated twice: then samples are the only noise, over the seeds that both sides have.
 
-Where only the mean m and the standard deviation s of the seeds are known, logarithms can't be had: the change is that
-of the means, and its p-value Welch's of their difference. On the scale of logarithms, with L the logarithmic mean:
+If only the mean m and the standard deviation s of the seeds are known, there are no logarithms: the change is that of
+the means, and its p-value Welch's of their difference. On the scale of logarithms, with L the logarithmic mean:
 
     se = sqrt(s_a^2 / S_a + s_b^2 / S_b) / L,       L = (m_b - m_a) / (log m_b - log m_a)
 """
@@ -49,9 +49,9 @@ from typing import NamedTuple
 import numpy as np
 
 LEVEL = 0.95
-DIGITS = 6  # of an interval's ends; more would be digits of the machine's logarithm
-SMALLEST = float(np.finfo(float).tiny)  # stands for an error of exactly zero, which has no logarithm
-LEAST_P = 1e-150  # below it, the largest p-value of one part stands for that of all
+DIGITS = 6  # digits of an interval's ends; more would depend on the machine's logarithm
+SMALLEST = float(np.finfo(float).tiny)  # replaces an error of exactly zero, which has no logarithm
+LEAST_P = 1e-150  # below it, the largest p-value of a single part is used
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class Errors:
 
     @classmethod
     def of(cls, by_seed: Mapping[int, float], samples: Mapping[int, np.ndarray] | None = None) -> Errors:
-        """From the errors by seed. Samples count only if every seed has them, all of one length."""
+        """From the errors by seed. Samples are used only if every seed has them, all of one length."""
         values = np.array(list(by_seed.values()), dtype=float)
         known = {seed: samples[seed] for seed in by_seed if seed in samples} if samples else {}
         whole = len(known) == len(by_seed) and len({len(errors) for errors in known.values()}) == 1
@@ -81,7 +81,7 @@ class Errors:
         return cls(float(values.mean()), std, len(values), dict(by_seed), known if whole else {})
 
     def at(self, seeds: Sequence[int]) -> Errors:
-        """The same cell with some of its seeds only."""
+        """The same cell with only some of its seeds."""
         samples = {seed: self.samples[seed] for seed in seeds} if self.samples else {}
         return Errors.of({seed: self.by_seed[seed] for seed in seeds}, samples)
 
@@ -95,12 +95,12 @@ class Errors:
 
     @property
     def repeats(self) -> bool:
-        """Several seeds gave one and the same error: training has no noise."""
+        """Whether several seeds gave the same error, so that training has no noise."""
         return self.n_seeds > 1 and (len({*self.by_seed.values()}) == 1 if self.by_seed else self.std == 0)
 
     @property
     def basis(self) -> str:
-        """What an interval of these errors is over."""
+        """What an interval of these errors covers: seeds, samples or both."""
         return _basis(self.n_samples > 1, self.scatter_known)
 
 
@@ -126,14 +126,14 @@ def by_start(errors: np.ndarray, group: np.ndarray | None) -> np.ndarray:
 
 
 class Noise(NamedTuple):
-    """One part of what an estimate may be off by."""
+    """One part of an estimate's noise."""
 
     standard_error: float
     freedom: float
 
 
 def error_interval(errors: Errors, level: float = LEVEL) -> tuple[float, float]:
-    """The ends of the interval of a test error; NaN where neither seeds nor samples tell how sure it is."""
+    """The ends of the interval of a test error; NaN if neither seeds nor samples give one."""
     if not errors.basis or not math.isfinite(errors.mean):
         return math.nan, math.nan
     if errors.mean == 0:
@@ -179,7 +179,7 @@ def change_interval(
 
 
 def _comparable(a: Errors, b: Errors, same_weights: bool) -> tuple[Errors, Errors]:
-    """What of both sides is compared: seeds that can be paired, all seeds, or what mean and deviation tell of them."""
+    """What is compared: seeds that both sides have, all seeds, or only their mean and deviation."""
     if not (a.by_seed and b.by_seed):
         return Errors(a.mean, a.std, a.n_seeds), Errors(b.mean, b.std, b.n_seeds)
     common = sorted(a.by_seed.keys() & b.by_seed.keys())
@@ -198,12 +198,12 @@ def _logs(errors: Errors) -> np.ndarray:
 
 
 def _log_error(errors: Errors) -> float:
-    """Of a typical seed; of the mean, where seeds are not known."""
+    """The log error of a typical seed; of the mean, where seeds are not known."""
     return float(_logs(errors).mean()) if errors.by_seed else math.log(max(errors.mean, SMALLEST))
 
 
 def _noise_of_seeds(a: Errors, b: Errors) -> Noise:
-    """Of the log ratio: paired where both sides have the same seeds."""
+    """Noise of the log ratio from seeds: paired where both sides have the same ones."""
     if not (a.by_seed and b.by_seed):
         difference = _log_error(b) - _log_error(a)
         scale = (b.mean - a.mean) / difference if difference else max(a.mean, SMALLEST)
@@ -214,14 +214,14 @@ def _noise_of_seeds(a: Errors, b: Errors) -> Noise:
 
 
 def _welch(a: Noise, b: Noise) -> Noise:
-    """Of the difference of two independent means, with Satterthwaite's degrees of freedom."""
+    """Noise of the difference of two independent means, with Satterthwaite's degrees of freedom."""
     total = math.hypot(a.standard_error, b.standard_error)
     share = (a.standard_error / total) ** 2 if total else 0.5
     return Noise(total, 1 / (share**2 / a.freedom + (1 - share) ** 2 / b.freedom))
 
 
 def _noise_of_samples(a: Errors, b: Errors, same_data: bool) -> list[Noise]:
-    """Of the log ratio: one part where samples are paired, otherwise one of each side."""
+    """Noise of the log ratio from samples: one part if they are paired, otherwise one for each side."""
     if same_data and a.n_samples == b.n_samples:
         return [_noise_of_mean(_influence(b) - _influence(a))]
     return [_noise_of_mean(_influence(a)), _noise_of_mean(_influence(b))]
@@ -239,7 +239,7 @@ def _noise_of_mean(values: np.ndarray) -> Noise:
 
 def _half_width(parts: Sequence[Noise], p: float) -> float:
     """How far from the truth an estimate is with probability ``p``."""
-    from scipy.special import stdtrit  # Student's quantile; imported here, because looking around must stay light
+    from scipy.special import stdtrit  # Student's quantile; imported here to keep commands that only read light
 
     return math.hypot(*(float(stdtrit(part.freedom, p / 2)) * part.standard_error for part in parts))
 

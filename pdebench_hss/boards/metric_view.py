@@ -1,7 +1,7 @@
-"""A board through another metric: the same trials, each with that metric's value where its test error stood.
+"""A board seen through another metric: the same trials, with that metric's value in place of the test error.
 
-Tables, intervals, ranks and comparisons then work as ever (`frames.leaderboard`, `comparison.compare`), and know from
-the metric which end is the better one. A trial without the value says so; a task on which no trial has one is left out.
+Tables, intervals, ranks and comparisons then work as usual (`frames.leaderboard`, `comparison.compare`); the metric
+says whether larger or smaller is better. A trial without the value says so; a task without any value is left out.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
 """Pack a finished board: the files of its records, two per trial, become three.
 
-Nothing that a table is made of changes: records, errors by test sample and learning curves stay what they are, to the
-last bit. Of the pictures one trial per row of the leaderboard keeps its own, the first seed that ended well, and these
-in a small form (`trials.small_pictures`); the others are dropped.
+Nothing that tables are made from changes: records, errors by test sample and learning curves stay the same to the last
+bit. Pictures are kept for one trial per row of the leaderboard, the first seed that ended well, in a small form
+(`trials.small_pictures`); the others are dropped.
 
     records of both forms -> new pack -> read back and compared -> in place of the old one -> live files are removed
 
-So a kill at any moment loses nothing. Live files whose record can't be believed are named and stay. Models become one
-file (`trials.artefacts`), or are left out.
+So a kill at any moment loses nothing. Live files of invalid records are named and stay. Models become one file
+(`trials.artefacts`), or are left out.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Packed:
 
 @dataclass(frozen=True)
 class _Source:
-    """Where a record is packed from, and what decides whether it keeps its pictures."""
+    """Which form a record is packed from, and the facts that decide whether it keeps its pictures."""
 
     files: Files
     row: Any
@@ -88,7 +88,7 @@ def pack(store: Store, pictures: bool = True, models: bool = True) -> Packed:
 
 
 def _source(store: Store, key: str) -> _Source | None:
-    """The form that the record of a key is packed from; None if it can't be believed in either."""
+    """The form that the record of a key is packed from; None if neither is valid."""
     for files in (store.live, store.packed):
         try:
             record, arrays = read_from(files, key, ())
@@ -118,7 +118,7 @@ def _shown(sources: Mapping[str, _Source]) -> set[str]:
 
 
 def _is_news(store: Store, sources: Mapping[str, _Source], pictures: bool) -> bool:
-    """Whether a new pack would hold anything else than the old one: if not it stays, whatever compressed it."""
+    """Whether a new pack would differ from the old one. If not, the old one stays, however it was compressed."""
     _, old_pictures = store.packed.hashes() or ("", "")
     drops_pictures = bool(old_pictures) and not pictures
     is_whole = not store.packed.damage and set(sources) == store.packed.keys()
@@ -126,7 +126,7 @@ def _is_news(store: Store, sources: Mapping[str, _Source], pictures: bool) -> bo
 
 
 def _keep_damaged(store: Store, sources: Mapping[str, _Source]) -> None:
-    """Files of a pack of which not all can be taken over are kept as they are, in ``records/set_aside``."""
+    """Keep the files of a partly damaged pack unchanged in ``records/set_aside``."""
     if not store.packed.damage and store.packed.keys() <= set(sources) and not store.packed.lacks_pictures():
         return
     folder = store.records_dir / "set_aside"
@@ -148,7 +148,7 @@ def _free(path: Path) -> Path:
 
 
 def _write(store: Store, sources: Mapping[str, _Source], shown: Collection[str]) -> None:
-    """Write the pack, read it back, put it in place, and only then remove live files that are in it."""
+    """Write the pack, read it back, install it, and only then remove the live files that are in it."""
     writer = PackWriter(store.records_dir)
     written = {}
     for key, source in sources.items():
@@ -174,7 +174,7 @@ def _write(store: Store, sources: Mapping[str, _Source], shown: Collection[str])
 
 
 def _pictures(files: Files, key: str, arrays: Mapping[str, np.ndarray], wanted: bool) -> SmallPictures | None:
-    """Those of a pack are taken as they are, so that packing again does not round them again."""
+    """Pictures of a pack are copied unchanged, so that packing again does not round them again."""
     if not wanted:
         return None
     return files.pictures(key) if isinstance(files, PackedRecords) else shrink(arrays)
@@ -185,7 +185,7 @@ def _without_pictures(arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]
 
 
 def _fingerprint(content: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> str:
-    """Of everything about a record that a pack must give back to the last bit."""
+    """A digest of everything about a record that a pack must return to the last bit."""
     found = hashlib.sha256(json.dumps(content).encode())
     for name, array in sorted(_without_pictures(arrays).items()):
         found.update(f"{name} {array.dtype.name} {array.shape}".encode())

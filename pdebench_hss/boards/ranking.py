@@ -1,4 +1,4 @@
-"""What a leaderboard says as a whole: average ranks, Pareto fronts, and when a trained model has paid for itself.
+"""A leaderboard as a whole: average ranks, Pareto fronts, and when a trained model has paid for itself.
 
 Ranks       models are ranked on each of N tasks and the ranks averaged (ties share their mean). Two of k models differ
             at level alpha if their average ranks differ by more than Nemenyi's critical difference
@@ -14,8 +14,8 @@ Break-even  a trained model costs its training data and its training once and t_
                 n = (t_data + t_fit) / (t_solver - t_model)      solves on; never, if it is not faster.
 
             The solver of equal accuracy is the cheapest of its levels that is at least as accurate as the model. That
-            needs all levels: with one alone, a model that is far less accurate would be compared with a solver far
-            better than it. And a model that is no better than a guess (the mean, or no change) repays nothing.
+            needs all levels: with one alone, a model would be compared with a solver that is far more accurate. And a
+            model that is no better than a guess (the mean, or no change) repays nothing.
 
 All functions take a leaderboard (a DataFrame as `tables.leaderboard` makes it) and change nothing.
 """
@@ -81,7 +81,7 @@ def average_ranks(board: pd.DataFrame, models: Sequence[str] | None = None, alph
 
 
 def _errors_by_task(board: pd.DataFrame) -> pd.DataFrame:
-    """Tasks x models, NaN where a model did not finish all its seeds. A task must have been run in one way only."""
+    """Tasks x models, NaN where a model did not finish all its seeds. A task must have been run in one setting only."""
     ways = board[GROUP].drop_duplicates()
     several = ways["task"][ways["task"].duplicated()]
     if len(several):
@@ -156,7 +156,7 @@ def break_even(
 ) -> pd.DataFrame:
     """After how many solves each model has repaid its data and its training against the solver of equal accuracy.
 
-    ``solvers`` are the classical ones and ``guesses`` what a model has to beat before its speed is worth anything.
+    ``solvers`` are the classical ones; ``guesses`` are what a model has to beat before its speed counts.
     ``levels`` has a row per level of a solver that a trial measured (`frames.solver_levels`).
     ``break_even`` is infinite where the model is not faster, and NaN where ``note`` says why there is none.
     """
@@ -172,7 +172,7 @@ def break_even(
 
 
 def _levels_of(solvers: pd.DataFrame, levels: pd.DataFrame | None) -> pd.DataFrame:
-    """Rows of the solver on the board and all levels that its trials measured; each is a solver to compare with."""
+    """The solver's rows on the board and all levels that its trials measured; each is a solver to compare with."""
     rows = solvers[SOLVER_COLUMNS]
     if levels is None or levels.empty or solvers.empty:
         return rows

@@ -1,4 +1,4 @@
-"""`statistics.md`: average ranks and break-even of a board, where they can be told."""
+"""`statistics.md`: average ranks and break-even of a board, where they can be computed."""
 
 from __future__ import annotations
 

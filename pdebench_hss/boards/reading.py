@@ -1,8 +1,8 @@
-"""Boards from disk: a directory of records, a results table or a leaderboard, whatever state a file came back in.
+"""Boards from disk: a directory of records, a results table or a leaderboard, possibly edited by somebody.
 
-A CSV file that was written here and edited, translated by a spreadsheet, cut short or made by another version is
-refused with one line that names the file, the line and what is wrong. Nothing is guessed: a decimal comma read as a
-thousands separator would be a thousand times the error. Reading never writes.
+A CSV file that was edited, converted by a spreadsheet, cut short or written by another version is refused with one line
+that names the file, the line and the problem. Nothing is guessed: a decimal comma read as a thousands separator would
+multiply an error by a thousand. Reading never writes.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from .frames import GROUP, LEADERBOARD_COLUMNS, OPTIONAL, RESULTS_COLUMNS, leade
 from .metric_view import left_out, seen_by
 from .writing import read_records, sorted_results
 
-# Without these a row can't be placed or judged; the others may be missing and are then not known.
+# A row needs these columns; the others may be missing and are then unknown.
 COMMON = ["task", "model", "scale", "budget", "n_train", "metric", "status", "data_hash"]
 NEEDED = {
     "results": [*COMMON, "seed", "test_err"],
@@ -46,7 +46,7 @@ class BoardFile:
     results   one row per trial; None if only a leaderboard was at hand
     summary   one row per task and model
     samples   errors of each test sample by key of the trial; empty without records
-    absent    through a metric: the tasks on which no trial has it
+    absent    if it was read through a metric: the tasks on which no trial has it
     """
 
     name: str
@@ -117,7 +117,7 @@ def read_csv(path: Path, metric: MetricSpec | None = None) -> pd.DataFrame:
 def _rows(path: Path) -> list[tuple[int, list[str]]]:
     """Line numbers and fields, the header first; all of one length."""
     try:
-        text = path.read_text(encoding="utf-8-sig")  # spreadsheets put a mark at the start
+        text = path.read_text(encoding="utf-8-sig")  # spreadsheets write a byte-order mark
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
         raise UsageError(f"{path} can't be read: {reason}") from None
@@ -161,7 +161,7 @@ def _kind(columns: Iterable[str]) -> str:
 
 
 def _check(name: str, table: pd.DataFrame, labels: list[str]) -> None:
-    """All needed columns, some rows, each cell once, each status known, an error wherever one is claimed."""
+    """Required columns are there, there are rows, cells are unique, statuses are known, every ok row has an error."""
     kind = _kind(table.columns)
     absent = [column for column in NEEDED[kind] if column not in table]
     if absent:
@@ -196,7 +196,7 @@ def _check_row(where: str, kind: str, row: pd.Series) -> None:
 
 
 def _check_spread(where: str, row: pd.Series) -> None:
-    """An empty standard deviation is one that is not known; any other is a number from 0 on."""
+    """A standard deviation is empty if it is unknown, otherwise a number of at least 0."""
     seeds, std = row["n_seeds"], row["test_err_std"]
     if seeds < 0:
         raise UsageError(

@@ -1,14 +1,14 @@
-"""Which models of a board are fast and accurate enough for a purpose, and how far the others are from it.
+"""Which models of a board are fast and accurate enough for a purpose, and by how much the others miss it.
 
 A candidate is a row of a task's leaderboard, or a level of its classical solver. It qualifies if
 
     error <= max_error     its mean test error
     ms    <= max_ms        the median time of one answer (latency), or of a sample in batches of the best size
 
-and ``excess`` says how far it is from that: the larger of error / max_error and ms / max_ms, 1 or less where it
-qualifies. Two warnings go with a candidate that does: its interval of the mean reaches beyond the limit of error; one
-answer in ten takes longer than the limit of time. Where some records know no latency, as those of earlier versions,
-all rows are judged by the time per test sample, so that one table has one measure.
+and ``excess`` measures how far it is from that: the larger of error / max_error and ms / max_ms, at most 1 if it
+qualifies. A candidate that does may carry two warnings: the interval of its mean error reaches beyond the limit; one
+answer in ten takes longer than the limit. If some records have no latency, as those of earlier versions, all rows are
+judged by the time per test sample, so that one table has one measure.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ COLUMNS = (
 
 @dataclass(frozen=True)
 class Limits:
-    """What an answer may cost and how wrong it may be; None where it does not matter."""
+    """Limits on the time and the error of an answer; None means no limit."""
 
     max_ms: float | None = None
     max_error: float | None = None
@@ -53,7 +53,7 @@ class Limits:
 class Recommendation:
     """The candidates in ``table``, best first: those that qualify by their time, then the others by ``excess``.
 
-    ``measure`` says what the milliseconds are of, ``without`` names what has no result, by reason.
+    ``measure`` says what the milliseconds measure, ``without`` names models without a result, by reason.
     """
 
     task: str
@@ -75,11 +75,11 @@ def recommend(
     records, samples = read_records(store)
     results = sorted_results(records)
     rows = _of_task(leaderboard(results, samples), task, setting)
-    levels = _like(solver_levels(records), rows.iloc[0]).drop_duplicates("model")  # of several seeds, the first
+    levels = _like(solver_levels(records), rows.iloc[0]).drop_duplicates("model")  # the first of several seeds
     solvers = registry.models_in("solver")
     done = rows[rows["test_err_mean"].notna() & (rows["n_seeds"] == rows["n_expected"])]
     levels, done = levels.assign(kind=KINDS[2]), done.assign(kind=_kinds(done))
-    if len(levels):  # among which is the level of its own row
+    if len(levels):  # includes the level of its own row
         done = done[~done["model"].str.partition("[")[0].isin(solvers)]
     candidates = pd.concat([done, levels], ignore_index=True)
     if candidates.empty:
@@ -94,7 +94,7 @@ def recommend(
 
 
 def _of_task(board: pd.DataFrame, task: str, setting: Sequence[str]) -> pd.DataFrame:
-    """The rows of one task, which must be of one setting: an error with 64 samples is no answer about 512."""
+    """The rows of one task, which must have one setting: an error with 64 samples says nothing about 512."""
     rows = board[board["task"] == task]
     if rows.empty:
         known = sorted(set(board["task"]))
@@ -120,7 +120,7 @@ def _like(table: pd.DataFrame, row: pd.Series) -> pd.DataFrame:
 
 
 def _text(value: object) -> str:
-    """As somebody types it; a target that there is not is None on one table and NaN on another."""
+    """As a user would type it; a missing target is None in one table and NaN in another."""
     return "none" if value is None or value != value else f"{value:g}" if isinstance(value, float) else str(value)
 
 
@@ -129,7 +129,7 @@ def _kinds(rows: pd.DataFrame) -> list[str]:
 
 
 def _times(rows: pd.DataFrame, batched: bool) -> tuple[dict[str, pd.Series], str]:
-    """Milliseconds, those that one answer in ten exceeds, and what they are of."""
+    """Milliseconds, the value that one answer in ten exceeds, and what they measure."""
     unknown = pd.Series(np.nan, index=rows.index)
     column = lambda name: rows[name].astype(float) if name in rows else unknown  # noqa: E731
     if batched:
@@ -143,7 +143,7 @@ def _times(rows: pd.DataFrame, batched: bool) -> tuple[dict[str, pd.Series], str
 def _samples_within(
     done: pd.DataFrame, results: pd.DataFrame, samples: Mapping[str, np.ndarray], limit: float | None
 ) -> list[float]:
-    """Of each row, the share of its test samples (of all its seeds) whose error is within the limit."""
+    """For each row, the share of its test samples (over all seeds) whose error is within the limit."""
     identity = [*GROUP, "model"]
     keys: dict[tuple[str, ...], list[str]] = {}
     for (_, names), key in zip(results[identity].iterrows(), results["key"], strict=True):
@@ -169,7 +169,7 @@ def _judged(rows: pd.DataFrame, limits: Limits) -> pd.DataFrame:
 
 
 def _note(row: pd.Series, limits: Limits) -> str:
-    """By how much it misses, or what to be careful about where it does not."""
+    """By how much it misses the limits; if it does not, any warnings."""
     error, ms = limits.max_error, limits.max_ms
     if not row["qualifies"]:
         if ms is not None and pd.isna(row["ms"]):

@@ -1,10 +1,9 @@
-"""Printed tables (`contract.reference_table`), filled with our numbers beside the printed ones.
+"""Printed tables (`contract.reference_table`) with our numbers next to the printed ones.
 
-Rows and columns are the printed table's: its equations in its order; Params and Test Err of each of its models. Under
-our number stand the paper's and the ratio ours / paper. A task that was run in several ways (budgets, sizes) has a
-block of rows for each; one that was not run has a block of missing cells. In CSV everything is in full precision; in
-Markdown and LaTeX errors are short (3e-3), the best bold and the second best underlined, among models all of whose
-seeds ended well.
+Rows and columns are the printed table's: its equations in its order; Params and Test Err of each of its models. Below
+our number are the paper's and the ratio ours / paper. A task that was run in several settings (budgets, sizes) has a
+block of rows for each; one that was not run has a block of missing cells. CSV has full precision. In Markdown and LaTeX
+errors are short (3e-3), with the best bold and the second best underlined among models all of whose seeds ended well.
 
 Ours and the paper's are comparable only at scale ``paper``. The note under each table says at which scale ours are.
 """
@@ -29,7 +28,7 @@ MISSING = "–"
 
 
 def filled(reference: ReferenceTable, board: pd.DataFrame) -> pd.DataFrame:
-    """A printed table with the numbers of a leaderboard: one row per equation (and way of running it), wide."""
+    """A printed table with the numbers of a leaderboard: one wide row per equation (and setting)."""
     rows = []
     for row in reference.rows:
         found = board[board["task"] == row.task]
@@ -96,7 +95,7 @@ def _count(value: float) -> str:
 
 
 def _marks(errors: list[float]) -> list[int]:
-    """1 for the best, 2 for the second best, 0 for the rest; equals are marked alike."""
+    """1 for the best, 2 for the second best, 0 for the rest; equal values get the same mark."""
     levels = sorted({error for error in errors if not math.isnan(error)})[:2]
     return [levels.index(error) + 1 if error in levels else 0 for error in errors]
 

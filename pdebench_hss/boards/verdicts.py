@@ -1,6 +1,6 @@
 """Which changes are real: the verdict of one cell, and of many cells that are compared at once.
 
-Two things about a cell may have changed between two boards. Each is a test of "nothing changed":
+Two things about a cell may have changed between two boards. For each, "nothing changed" is tested:
 
     errors   of the seeds that ended well, two or more on either side: p_e of `intervals.change_interval`
     rates    k_a of n_a and k_b of n_b seeds diverged. A seed that diverged has no error and is never averaged.
@@ -10,14 +10,14 @@ Two things about a cell may have changed between two boards. Each is a test of "
 
              on the side that was seen. None of 3 against all of 3 has p = 2 / 4^3 = 0.031; with two seeds it is 0.125.
 
-A cell's p-value is p_e if nothing diverged; 2 min(p_e, p_r) if something did (either of the two may speak); p_r if too
+A cell's p-value is p_e if nothing diverged; 2 min(p_e, p_r) if something did (either of the two may decide); p_r if too
 few seeds ended well to compare errors. Many cells are compared at once, so p-values are adjusted by Benjamini and
-Hochberg's rule: of the changes called real, 5 % are expected to be false. All cells are one family: adjusting those in
-which many seeds diverged among themselves would select cells by what is tested (12 % of boards with 78 unchanged cells
-and 5 seeds, a third of them diverging, then had a false verdict).
+Hochberg's rule: of the changes called real, 5 % are expected to be false. All cells are one family: to adjust cells in
+which many seeds diverged separately would select cells by what is tested (12 % of boards with 78 unchanged cells and 5
+seeds, a third of them diverging, then had a false verdict).
 
-One seed on either side can't tell, whatever the numbers: how a retraining varies is not known. Two exceptions have no
-such noise: closed forms, and a comparison of the same weights. For them a seed that diverges is a fact, not chance.
+With one seed on either side there is no verdict, whatever the numbers: the noise of retraining is unknown. Two
+exceptions have no such noise: closed forms, and a comparison of the same weights. There, divergence is not chance.
 """
 
 from __future__ import annotations
@@ -35,21 +35,21 @@ ALPHA = 0.05
 BETTER, WORSE, NOISE, IDENTICAL = "better", "worse", "within noise", "identical"
 DIVERGES_MORE, DIVERGES_LESS = "diverges more", "diverges less"
 ONE_SEED = "one seed: can't tell"
-UNKNOWN = "can't tell"  # nothing to measure noise by, for another reason
+UNKNOWN = "can't tell"  # noise can't be measured for another reason
 BROKE, MENDED = "broke", "mended"
 
 UNCHANGED = Change(0.0, 0.0, 0.0, math.nan, "")
 NOT_KNOWN = Change(math.nan, math.nan, math.nan, math.nan, "")
-ROUNDING = 1e-12  # of a relative error: smaller differences are rounding
+ROUNDING = 1e-12  # for relative errors: smaller differences are rounding
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a cell's seeds on one board.
+    """How a cell's seeds ended on one board.
 
     errors          of the seeds that ended well; None if none did
     diverged        how many seeds diverged
-    training_free   a closed form: with the same data every seed gives the same
+    training_free   a closed form: with the same data every seed gives the same error
     """
 
     errors: Errors | None
@@ -66,13 +66,13 @@ class Outcome:
 
     @property
     def repeats(self) -> bool:
-        """Training has no noise: several seeds are told by their errors, one by its declaration."""
+        """Whether training has no noise: several seeds show it by equal errors, a single one must be declared so."""
         return self.errors.repeats if self.errors and self.finite > 1 else self.training_free
 
 
 @dataclass(frozen=True)
 class Finding:
-    """What is known of one cell before it is looked at among others; ``verdict`` is empty while it is open.
+    """What is known of one cell before it is judged together with others; ``verdict`` is empty until then.
 
     p_value     of the cell, before adjusting
     by_rates    rates of divergence, and not errors, gave the p-value
@@ -122,7 +122,7 @@ def _tested(change: Change, rates: float, more_diverged: bool) -> Finding:
 
 
 def decide(findings: Sequence[Finding], *, higher: bool = False) -> list[Finding]:
-    """A verdict for every open finding, among all that were compared at once. ``higher``: larger values are better."""
+    """A verdict for every open finding, given all that are compared at once. ``higher``: larger values are better."""
     decided = list(findings)
     family = [number for number, found in enumerate(findings) if found.verdict == ""]
     adjusted = benjamini_hochberg(np.array([findings[number].p_value for number in family]))
@@ -140,7 +140,7 @@ def _verdict(found: Finding, p_adjusted: float, higher: bool) -> str:
 
 
 def identical(a: Errors, b: Errors) -> bool:
-    """Equal to the last bit; where only mean and deviation are known, equal but for the rounding of their sums."""
+    """Equal to the last bit; if only mean and deviation are known, equal up to the rounding of their sums."""
     if a.by_seed and b.by_seed:
         return sorted(a.by_seed.values()) == sorted(b.by_seed.values())
     near = 1e-12 * max(a.mean, b.mean)
@@ -153,7 +153,7 @@ def divergence_p_value(k_a: int, n_a: int, k_b: int, n_b: int) -> float:
     """Boschloo's two-sided p-value of k of n diverged seeds on either side; NaN if none diverged."""
     if k_a + k_b == 0:
         return math.nan
-    if k_a * n_b > k_b * n_a:  # the side that was seen is "b diverges more"
+    if k_a * n_b > k_b * n_a:  # the observed side is "b diverges more"
         k_a, n_a, k_b, n_b = k_b, n_b, k_a, n_a
     seen = _fisher(k_a, n_a, k_b, n_b)
     q = np.linspace(0, 1, 2001)
@@ -167,7 +167,7 @@ def divergence_p_value(k_a: int, n_a: int, k_b: int, n_b: int) -> float:
 
 
 def _fisher(k_a: int, n_a: int, k_b: int, n_b: int) -> float:
-    """Chance of ``k_b`` or more among the ``k_a + k_b`` that diverged, if they were dealt out blindly."""
+    """The probability of ``k_b`` or more among the ``k_a + k_b`` that diverged, if these are assigned at random."""
     total = k_a + k_b
     ways = sum(math.comb(n_b, j) * math.comb(n_a, total - j) for j in range(k_b, min(n_b, total) + 1))
     return ways / math.comb(n_a + n_b, total)

@@ -1,13 +1,13 @@
 """A board: a directory of records with everything that is derived from them.
 
-`write_board` makes, from the records alone and so bit for bit the same at any time and on any machine (that has the
-same printed tables),
+`write_board` makes the following from the records alone. The result is bit for bit the same at any time and on any
+machine with the same printed tables.
 
     results.csv                     one row per trial, full precision
     leaderboard.csv, .md            one row per task and model
     statistics.md                   average ranks over tasks, break-even against the classical solver
-    NAME.csv, .md, .tex             each printed table that the board has rows of, ours beside it
-    README.md                       machine, versions, command, date, how long: from the records' own account
+    NAME.csv, .md, .tex             each printed table that the board has rows of, with our numbers
+    README.md                       machine, versions, command, date, duration, from the records
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from .ranking_page import statistics_page
 def write_board(store: Store, registry: Registry) -> tuple[pd.DataFrame, list[Path]]:
     """(Re)write all tables of a directory from its records; returns the leaderboard and what was written.
 
-    Of what is installed, the printed tables are asked for, and which models are guesses or solvers.
+    Installed plugins only provide the printed tables, and say which models are guesses or solvers.
     """
     records, errors = read_records(store)
     if not any(record.status is not Status.MISSING for record in records) and store.keys():
@@ -71,7 +71,7 @@ def sorted_results(records: Iterable[Record]) -> pd.DataFrame:
 
 
 def read_records(store: Store, metric: str = "test_err") -> tuple[list[Record], dict[str, np.ndarray]]:
-    """The records of a board, and the errors of independent test samples by the key of the trial, where it ended well.
+    """The records of a board, and the errors of independent test samples by trial key, for trials that ended well.
 
     Where several samples share a start, their mean counts as one (`intervals.by_start`).
     """
@@ -163,7 +163,7 @@ def _machine(ran: list[Record]) -> list[str]:
         ("Versions", lambda p: ", ".join(f"{name} {number}" for name, number in sorted(p.get("versions", {}).items()))),
         ("Source", _source),
     ]
-    if any(_in_pieces(p) for p in provenances):  # said only where some are
+    if any(_in_pieces(p) for p in provenances):  # mentioned only where some are
         facts.append(("Batches", lambda p: _in_pieces(p) or "whole"))
     return [f"{name}: {_listed(provenances, spell)}" for name, spell in facts] if provenances else []
 
@@ -176,7 +176,7 @@ def _hardware(provenance: dict[str, Any]) -> str:
 
 
 def _in_pieces(provenance: dict[str, Any]) -> str:
-    """How a trial's batches were computed; nothing if they were whole, or nobody trained."""
+    """How a trial's batches were computed; empty if they were whole, or nothing was trained."""
     pieces = provenance.get("pieces", {})
     samples, batch = pieces.get("samples"), pieces.get("batch")
     return f"in pieces of {samples} of {batch} samples" if samples != batch else ""

@@ -1,4 +1,4 @@
-"""The built-in metrics: what they are called and what they mean. They come in by the same hook as anybody else's.
+"""The built-in metrics: their names and meanings. They use the same hook as those of plugins.
 
 Light: formulas in words, functions by name. `measuring` computes all of them for a trial.
 """

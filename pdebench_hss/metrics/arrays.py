@@ -21,7 +21,7 @@ def inside(fields: np.ndarray, setting: Setting) -> np.ndarray:
 
 
 def zero_outside(fields: np.ndarray, setting: Setting) -> np.ndarray:
-    """``(n, steps, channels, *grid)``, and what a model says outside the domain does not count."""
+    """``(n, steps, channels, *grid)``, zero outside the domain, where a model's output does not count."""
     fields = frames(fields, setting)
     return fields if setting.mask is None else np.where(setting.mask, fields, 0.0)
 

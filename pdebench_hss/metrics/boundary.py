@@ -3,7 +3,7 @@
     sqrt(sum w (p - t)^2 / sum w),   w = how many of a point's 2 dim neighbours lie outside the domain
 
 On a whole grid w is 1 on a face and 2 where two faces meet: PDEBench's sums over faces, (2 nx + 2 ny) in the plane. A
-periodic box has no boundary, and PDEBench takes its faces all the same; so do we, unless a mask gives it a real one.
+periodic box has no boundary, but PDEBench uses its faces; so do we, unless a mask gives it a real one.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """All metrics of a set of predictions: ``measure(registry, task, inputs, prediction, target) -> Measured``.
 
-Metrics come from plugins. One that raises, ends, takes too long, changes what others depend on or answers nonsense has
-a complaint in its place and the others go on (`contract.guard`). Samples are taken some at a time, so that a large test
-set needs no more memory than a small one.
+Metrics come from plugins. One that raises, exits, takes too long, changes what others depend on or returns nonsense is
+replaced by a complaint, and the others continue (`contract.guard`). Samples are processed in parts, so that a large
+test set needs no more memory than a small one.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from ..contract.registry import Registered, Registry, one_line
 from ..contract.task import TaskInfo
 from ..training.metrics import mean_of
 
-CHUNK = 1 << 20  # values of a field that are looked at together: 8 MB each time they are copied
-VALUES_IN_TIME = 1e7  # within a plugin's limit of time; all built-in metrics take some 2 s for so many
+CHUNK = 1 << 20  # values of a field that are processed together: 8 MB per copy
+VALUES_IN_TIME = 1e7  # fits in a plugin's time limit: all built-in metrics take some 2 s for this many
 
 
 @dataclass
 class Measured:
     """By name of the metric.
 
-    samples      its value of each sample, ``(n,)``; NaN where its formula has none
-    means        their mean; not there if a value of a sample is not finite
+    samples      its value for each sample, ``(n,)``; NaN where its formula has none
+    means        their mean; absent if the value of a sample is not finite
     complaints   why it could not be measured
     """
 
@@ -46,7 +46,7 @@ def measure(
     target: np.ndarray,
     known: Collection[str] = (),
 ) -> Measured:
-    """Every metric that makes sense on the task, but for those whose values are known already."""
+    """Every metric that makes sense on the task, except those whose values are known already."""
     result = Measured()
     for specs in _together(registry, task, known):
         names = [found.spec.name for found in specs]
@@ -87,13 +87,13 @@ def _values(
 
 
 def chunks(fields: np.ndarray) -> Iterator[tuple[int, int]]:
-    """First and last sample of each part that is looked at together."""
+    """First and last sample of each part."""
     count = max(1, CHUNK * len(fields) // max(1, fields.size))
     yield from ((start, min(start + count, len(fields))) for start in range(0, len(fields), count))
 
 
 def setting_of(task: TaskInfo, inputs: np.ndarray) -> Setting:
-    """What metrics are told of a task, for these inputs."""
+    """What metrics receive about a task, for these inputs."""
     residual = (lambda fields: task.residual(inputs, fields)) if task.spec.residual is not None else None
     return Setting(
         **{name: getattr(task, name) for name in ("dim", "grid", "coords", "mask", "periodic", "boundary", "rollout")},
@@ -112,14 +112,14 @@ def spacing_of(coords: np.ndarray) -> tuple[float, ...]:
 
 
 def _double(fields: np.ndarray) -> np.ndarray:
-    """In double precision and safe from being written to; the caller's own array stays as it is."""
+    """A read-only view or copy in double precision; the caller's own array does not change."""
     view = np.asarray(fields, dtype=np.float64).view()
     view.flags.writeable = False
     return view
 
 
 def _checked(value: Any, count: int) -> np.ndarray:
-    """One number for each sample, or a ValueError that says what came instead."""
+    """One number for each sample, or a ValueError that says what was returned instead."""
     if value is None:
         raise ValueError("its function returned no value of that name")
     found = np.asarray(value)

@@ -4,7 +4,7 @@ For one channel at one time, over the N points inside the domain, with predictio
 
     nRMSE   sqrt(mean (p - t)^2) / sqrt(mean t^2)
     VRMSE   sqrt(mean (p - t)^2 / (var t + 1e-7)),   var with N - 1
-    cRMSE   |sum p - sum t| / N:  of what a sum over the domain conserves
+    cRMSE   |sum p - sum t| / N:  the error of the conserved quantity
 
 and then the mean over channels and times.
 """

@@ -1,9 +1,9 @@
-"""The residual of a task's equation: does a field solve the PDE, whatever the data say?
+"""The residual of a task's equation: whether a field solves the PDE, independent of the data.
 
     sqrt(mean residual^2) / sqrt(mean scale^2)
 
 The task evaluates its equation on the grid that models see (`TaskSpec.residual`). The data solve it on a finer grid, so
-their residual is the error of that evaluation and not zero: below it a prediction's residual means nothing.
+their residual is not zero but the error of that evaluation. A prediction's residual below it means nothing.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How trajectories come apart: the error at every step, and how long prediction and target stay correlated."""
+"""How trajectories diverge: the error at every step, and how long prediction and target stay correlated."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ def spectral_errors(prediction: np.ndarray, target: np.ndarray, setting: Setting
 
 
 def _power(fields: np.ndarray, dim: int) -> np.ndarray:
-    """|F / N|^2, ``(..., *grid) -> (..., modes)``; of a real field half of the last axis says all."""
+    """|F / N|^2, ``(..., *grid) -> (..., modes)``; for a real field half of the last axis is enough."""
     axes = tuple(range(-dim, 0))
     transform = np.fft.rfftn(fields, axes=axes, norm="forward")
     return (transform.real**2 + transform.imag**2).reshape(*fields.shape[:-dim], -1)
@@ -63,14 +63,14 @@ def _sums(values: np.ndarray, groups: np.ndarray, count: int) -> np.ndarray:
 
 @lru_cache(maxsize=8)
 def _bands(grid: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
-    """The band of each mode, and how often it stands in the whole spectrum: once, or twice with its mirror image.
+    """The band of each mode, and how often it occurs in the whole spectrum: once, or twice with its mirror image.
 
     In single precision, as The Well computes it: on a 32 x 32 grid the modes (2, 2) lie on an edge, and rounding
     decides on which side of it.
     """
     last = grid[-1]
     axes = [torch.fft.fftfreq(n) for n in grid]
-    axes[-1] = axes[-1][: last // 2 + 1]  # the mode n / 2 stands there as -n / 2; it is squared
+    axes[-1] = axes[-1][: last // 2 + 1]  # the mode n / 2 is stored as -n / 2; it is squared
     squares = [
         ((2 * np.pi * axis) ** 2).reshape([-1 if i == j else 1 for j in range(len(grid))])
         for i, axis in enumerate(axes)

@@ -1,4 +1,4 @@
-"""The leaderboard as a page: `write_report` makes one file, `server` shows a directory while a run goes on."""
+"""The leaderboard as a page: `write_report` makes one file, `server` shows a directory during a run."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def make_report(
 
 
 def board_names(directories: Sequence[Path]) -> list[str]:
-    """The directories' own names; where two are alike, with their parents' before them."""
+    """The directories' own names; if two are equal, prefixed with their parents' names."""
     names = [directory.resolve().name for directory in directories]
     return [
         "/".join(directory.resolve().parts[-2:]) if names.count(name) > 1 else name

@@ -1,4 +1,4 @@
-"""Which trials have their pictures in the file. A page is sent to people, so pictures get a share of it and no more.
+"""Which trials have their pictures in the file. A page is sent to people, so the size of pictures is limited.
 
 The rule: one trial per leaderboard row (its first seed that ended well), rows of rank 1 first, then rank 2 and so on,
 until `PICTURE_BYTES` are spent. The page says so where a picture is left out; `serve` shows them all.
@@ -16,7 +16,7 @@ from ..trials.status import Status
 from .panels import panels
 
 PICTURE_BYTES = 6_000_000
-Samples = Callable[[str], Mapping[str, np.ndarray]]  # trial id -> arrays beside its record
+Samples = Callable[[str], Mapping[str, np.ndarray]]  # trial id -> arrays of its record
 
 
 def gallery(rows: Sequence[Mapping[str, Any]], samples: Samples, limit: int = PICTURE_BYTES) -> dict[str, Any]:

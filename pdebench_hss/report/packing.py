@@ -1,4 +1,4 @@
-"""Page data as they travel: tables as columns, so that names are not repeated five thousand times.
+"""Page data as they are sent: tables as columns, so that names are not repeated five thousand times.
 
     rows with their trials  ->  {"rows": {name: [value of each row]}, "trials": {"row": [...], name: [...]}}
 

@@ -1,12 +1,12 @@
-"""The page as one file: template, style, scripts, library and data in it; nothing is fetched from anywhere.
+"""The page as one file with template, style, scripts, library and data; it fetches nothing.
 
 Names, reasons and settings come from plugins and are not trusted:
 
 * data are JSON inside ``<script type="application/json">``, with every ``<`` written as an escape, so that nothing in
   them can end the element;
 * the page's own scripts put them on screen as text, never as markup;
-* a content security policy allows exactly the scripts that are named by their hash, and no connection anywhere
-  (of a served page: to its own server).
+* a content security policy allows only scripts with the listed hashes, and no connections (for a served page: only to
+  its own server).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ LIBRARY = "plotly-basic.min.js"
 
 
 def render(data: dict[str, Any] | None, gallery: dict[str, Any] | None, title: str) -> str:
-    """The page. Without data it is a live one, which asks its server for them."""
+    """The page. Without data it is a live page, which requests them from its server."""
     packed = pack(data) if data else None
     scripts = [_asset(LIBRARY), page_script()]
     parts = {
@@ -64,7 +64,7 @@ def policy(scripts: list[str], live: bool) -> str:
 
 
 def embed(value: Any) -> str:
-    """JSON that can stand inside a script element whatever strings it holds."""
+    """JSON that is safe inside a script element, whatever strings it holds."""
     return json.dumps(value, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
 
 

@@ -6,8 +6,8 @@
     details   by key of the trial: settings, provenance, learning curves, errors  read when something asks for them
 
 Pictures are the third part (`gallery`). What many trials share (settings, machines, versions) is stored once in
-``pools`` and referred to by number. Errors in rows and trials keep full precision; curves and quantiles, which are only
-drawn, have `DIGITS` digits.
+``pools`` and referenced by number. Errors in rows and trials keep full precision; curves and quantiles are only drawn
+and have `DIGITS` digits.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Board:
     errors: Mapping[str, np.ndarray] = field(default_factory=dict)
     curves: Mapping[str, Curve] = field(default_factory=dict)  # of the training loss
     held_out: Mapping[str, Curve] = field(default_factory=dict)  # of the error on held-out samples
-    starts: Mapping[str, np.ndarray] = field(default_factory=dict)  # of test samples, where several share one
+    starts: Mapping[str, np.ndarray] = field(default_factory=dict)  # starts of test samples, where several share one
     by_step: Mapping[str, np.ndarray] = field(default_factory=dict)  # errors of rollouts
 
 
@@ -83,8 +83,8 @@ def read_board(store: Store, name: str) -> Board:
 def page_data(
     boards: Sequence[Board], references: Sequence[ReferenceTable] = (), metrics: Sequence[MetricSpec] = ()
 ) -> dict[str, Any]:
-    """Everything but the pictures; ``references`` are the printed tables that ours may stand beside, ``metrics`` those
-    that a reader may choose: without its direction a metric can't be ranked by."""
+    """Everything but the pictures; ``references`` are the printed tables to compare with, ``metrics`` those that a
+    reader may choose: a metric without a direction can't rank."""
     rows: list[dict[str, Any]] = []
     papers: list[dict[str, Any]] = []
     details: dict[str, dict[str, Any]] = {}
@@ -112,7 +112,7 @@ def page_data(
 
 
 def trial_id(board: int, key: str) -> str:
-    """A trial on the page: two boards may hold the same trial, run on two machines."""
+    """The id of a trial on the page: two boards may hold the same trial, run on two machines."""
     return f"{board}-{key}"
 
 
@@ -141,7 +141,7 @@ def _rows(number: int, results: pd.DataFrame, table: pd.DataFrame, measured: Seq
 
 
 def _papers(number: int, ours: pd.DataFrame, references: Sequence[ReferenceTable]) -> list[dict[str, Any]]:
-    """The printed tables that a board has rows of, ours beside their numbers."""
+    """The printed tables that a board has rows of, with our numbers."""
     found = []
     for reference in references:
         if not has_rows(reference, ours):
@@ -212,7 +212,7 @@ def _detail(record: Record, board: Board, pools: Pools) -> dict[str, Any]:
 
 
 def _training(record: Record) -> dict[str, Any]:
-    """What is not as for every other trial; nothing, for most."""
+    """Settings that differ from the defaults; empty for most trials."""
     trial, tuned = record.trial, record.trial.tuned
     own = {
         "training": trial.training,
@@ -250,7 +250,7 @@ def _plain(value: Any) -> Any:
 
 
 def _visible(value: Any) -> Any:
-    """Plain values with their texts made visible, names included."""
+    """Plain values with invisible characters in texts and names made visible."""
     if isinstance(value, Mapping):
         return {visible(name): _visible(entry) for name, entry in value.items()}
     if isinstance(value, list):

@@ -43,7 +43,7 @@ def panels(samples: Mapping[str, np.ndarray]) -> list[dict[str, Any]]:
 
 
 def _map(maps: np.ndarray | None, axes: str) -> list[dict[str, Any]]:
-    """Where errors are, over the whole test set; (2, channels, ...), and none in records of earlier versions."""
+    """Where errors are, over the whole test set: (2, channels, ...). Records of earlier versions have none."""
     if maps is None:
         return []
     drawn = []
@@ -56,7 +56,7 @@ def _map(maps: np.ndarray | None, axes: str) -> list[dict[str, Any]]:
 
 
 def _finite(values: np.ndarray) -> np.ndarray:
-    """What is not finite can't be drawn, and is drawn as points outside the domain are; nothing at all as zero."""
+    """Values that are not finite are drawn like points outside the domain; if a plane has no finite value, as zero."""
     drawn = np.where(np.isfinite(values), np.asarray(values, np.float64), np.nan)
     return drawn if np.isfinite(drawn).reshape(len(drawn), -1).any(axis=1).all() else np.nan_to_num(drawn)
 
@@ -96,7 +96,7 @@ def _panel(title: str, role: str, values: np.ndarray, limits: tuple[float, float
 
 
 def _range(values: np.ndarray) -> tuple[float, float]:
-    """Of the colours: symmetric about zero for fields of both signs."""
+    """The range of colours: symmetric about zero for fields of both signs."""
     low, high = float(np.nanmin(values)), float(np.nanmax(values))
     if low < 0 < high and min(-low, high) > 0.1 * max(-low, high):
         high = max(-low, high)

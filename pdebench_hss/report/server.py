@@ -1,6 +1,6 @@
-"""The page, live, while a run goes on: a small HTTP server over one directory of records.
+"""The live page during a run: a small HTTP server for one directory of records.
 
-    /                      the page, which asks every two seconds for
+    /                      the page, which polls every two seconds for
     /data.json             what the page shows; 304 while the directory has not changed
     /pictures/<id>.json    the pictures of one trial
 
@@ -30,7 +30,7 @@ from .page_data import page_data, read_board, trial_id
 from .panels import panels
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
-SHARE = 0.1  # of one core: who watches a run must not slow down what it measures
+SHARE = 0.1  # of one core: watching a run must not slow down what it measures
 
 
 class LiveBoard:
@@ -78,7 +78,7 @@ class LiveBoard:
         for path in (self.store.path / "plan.json", *sorted(records.glob("*.json")), *sorted(records.glob("packed.*"))):
             try:
                 status = path.stat()
-            except FileNotFoundError:  # replaced or removed while we look
+            except FileNotFoundError:  # replaced or removed meanwhile
                 continue
             yield f"{path.name} {status.st_size} {status.st_mtime_ns}"
 
@@ -137,7 +137,7 @@ class Handler(BaseHTTPRequestHandler):
             self.wfile.write(body)
 
     def log_message(self, *_: Any) -> None:
-        """A poll every two seconds is no news."""
+        """Polls every two seconds are not logged."""
 
 
 class Server(ThreadingHTTPServer):

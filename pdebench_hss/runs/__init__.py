@@ -1,10 +1,10 @@
 """config -> plan -> data -> trials -> store.
 
-What a `Trial` travels in, from the plan to its record:
+The types that carry a `Trial` from the plan to its record:
 
-    Cell       plan         the trial, its dataset, and what is to be done about it: run, retry, cached, skip, keep
+    Cell       plan         the trial, its dataset, and what to do about it: run, retry, cached, skip, keep
     Work       executors    a cell that is to run: the trial, its `Context`, its needs, the file of its output
-    Context    trials       what it needs to run here and must not depend on: files, threads, peers
+    Context    trials       what it needs to run here but its result must not depend on: files, threads, peers
     Job        workers      any function to be called in a process of its own; of a trial, its two halves
     Event      workers      what happens to a job: `Started`, `Emitted`; then `Done`, `Failed`, `Crashed` or `TimedOut`
     Ending     executors    how one process of a trial ended: its record, and whether it only lost its peers

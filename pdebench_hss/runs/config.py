@@ -29,7 +29,7 @@ TEXTS = (
     *("scale", "budget", "executor", "device", "precision", "out", "data_dir", "ray_address", "storage", "resources"),
     *("tuned", "keep_models_up_to"),
 )
-# Where a run keeps things and what it runs on does not change what it asks for.
+# Where a run stores things and what it runs on don't change which trials it asks for.
 PLACES = (
     *("out", "force", "plugins", "ray_address", "storage", "cuda_graphs"),
     *("keep_models", "keep_models_up_to", "keep_predictions"),
@@ -56,7 +56,7 @@ def _is_names(value: Any) -> bool:
     return _is_text(value) or (isinstance(value, (list, tuple)) and all(map(_is_text, value)))
 
 
-# What a YAML file may hold under each key. Signs and ranges are checked after it.
+# What a YAML file may hold under each key. Signs and ranges are checked afterwards.
 _TYPES: dict[str, tuple[Callable[[Any], bool], str]] = {
     **dict.fromkeys(("models", "tasks", "plugins"), (_is_names, "a name or a list of names")),
     **dict.fromkeys(TEXTS, (_is_text, "text")),
@@ -166,14 +166,14 @@ class RunConfig:
 
     @cached_property
     def resolved_device(self) -> devices.Device:
-        """``auto`` is found out once, before anything that depends on it."""
+        """``auto`` is resolved once, before anything that depends on it."""
         device = devices.resolve_device(self.device, elsewhere=self.executor == "ray")
         devices.check_precision(self.precision, device)
         return device
 
     @property
     def n_jobs(self) -> int:
-        """Trials side by side. It never depends on how many are left: threads, and so rounding, follow from it."""
+        """Trials in parallel. It never depends on how many are left: threads, and so rounding, follow from it."""
         return self.jobs or devices.default_jobs(self.resolved_device, available_cores())
 
     @property
@@ -184,7 +184,7 @@ class RunConfig:
     def command(self) -> str:
         """The command line that asks for the same trials, whether this came from flags, a file or Python.
 
-        Where results go and whether they are made again is left out: it does not change them.
+        Where results are written and whether trials run again is left out: it does not change results.
         """
         words = ["pdebench-hss", "run"]
         for f in dataclasses.fields(self):
@@ -221,7 +221,7 @@ def parse_seeds(value: str | int | Sequence[int]) -> list[int]:
 
 
 def load_config(path: str | Path | None, flags: Mapping[str, Any]) -> RunConfig:
-    """A config from a YAML file (or none) with the flags that were really given on top."""
+    """A config from a YAML file (or none), overridden by the flags that were given."""
     content = read_yaml(Path(path)) if path else {}
     given = {key: value for key, value in flags.items() if value is not None}
     return make_config({**content, **given})

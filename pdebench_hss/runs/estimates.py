@@ -1,10 +1,10 @@
-"""How long trials that were never run will take, from their FLOPs: so that one can decide whether to start them.
+"""Estimates how long trials that were never run will take, from their FLOPs.
 
     seconds = steps x (STEP + FLOPs of a step / RATE) + TRIAL
 
-FLOPs are counted on torch's meta device, so nothing is allocated or computed. The three constants are rough ones of one
-CPU core, read off records of small trials: small steps are bound by the overhead of some hundred kernel calls, large
-ones by arithmetic. Records of the same model on the same task, where there are any, are better and come first.
+FLOPs are counted on torch's meta device, so nothing is allocated or computed. The three constants are rough values for
+one CPU core, taken from records of small trials: small steps are bound by the overhead of some hundred kernel calls,
+large ones by arithmetic. Records of the same model on the same task, if there are any, are better and take precedence.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ TRIAL = 2.0  # seconds around training: data, build, evaluation, timing; also wh
 
 @dataclass(frozen=True)
 class Estimate:
-    """Seconds of wall time for what is to run, and how many of its trials they come from."""
+    """Seconds of wall time for the trials to run, and how many of them are estimated from records and from FLOPs."""
 
     seconds: float
     from_records: int
@@ -32,7 +32,7 @@ class Estimate:
 
 
 def estimate(plan: Plan, registry: Registry) -> Estimate:
-    """Data that have to be made first are not in it."""
+    """Does not include the time to make data."""
     total, from_records = 0.0, 0
     counted: dict[Any, float] = {}
     for cell in plan.todo:

@@ -1,4 +1,4 @@
-"""Metrics of plugins in a run: which files the scorer loads for them, and what is said of those that don't work."""
+"""Metrics of plugins in a run: which files the scorer loads for them, and the messages about those that fail."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..trials.scoring import NOT_FINITE
 
 
 def scoring_files(plugin_files: Sequence[str], task_file: str, registry: Registry) -> tuple[str, ...]:
-    """Of the files given by ``--plugin``, those that the scorer loads: the task's, and those with metrics and no model.
+    """The files given by ``--plugin`` that the scorer loads: the task's, and those with metrics and no model.
 
     The scorer runs no code of models, so metrics that share a file with a model stay unmeasured (`unscored`).
     """
@@ -21,10 +21,10 @@ def scoring_files(plugin_files: Sequence[str], task_file: str, registry: Registr
 
 
 def unscored(registry: Registry) -> list[str]:
-    """What to tell of metrics that the scorer never sees."""
+    """Messages about metrics that the scorer never loads."""
     shared, with_task = _files(registry.metrics) & _files(registry.models), _files(registry.tasks)
     return [
-        f"metric {name!r} is not measured{' on tasks of others' if found.origin.file in with_task else ''}: "
+        f"metric {name!r} is not measured{' on tasks of other plugins' if found.origin.file in with_task else ''}: "
         f"{found.origin.distribution} also brings a model, and the scorer loads no code of models; put the metric in a "
         "file of its own"
         for name, found in registry.metrics.items()
@@ -33,7 +33,7 @@ def unscored(registry: Registry) -> list[str]:
 
 
 def complaints(record: Record) -> dict[str, str]:
-    """Why metrics of a trial could not be measured; that a formula has no value is no complaint."""
+    """Why metrics of a trial could not be measured; a formula without a value is not an error."""
     found = record.provenance.get("unmeasured", {})
     return {name: reason for name, reason in found.items() if reason != NOT_FINITE}
 

@@ -1,4 +1,4 @@
-"""From an experiment to a list of trials: what to run, what is there already, what can't be done and why."""
+"""From an experiment to a list of trials: what to run, what is done already, what can't be done and why."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ from ..trials.validation import Newer
 from .config import RunConfig
 from .tuned import Entry, Tuned, read_tuned
 
-# Seconds per training step, and seconds besides, of earlier trials by model, task and scale.
+# Seconds per training step, and other seconds, of earlier trials by model, task and scale.
 History = Mapping[tuple[str, str, str], tuple[float, float]]
 
 
 class Action(str, Enum):
-    """What is to be done about a trial."""
+    """What to do about a trial."""
 
     RUN = "run"
     RETRY = "retry"
@@ -48,7 +48,7 @@ class Action(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A trial and what is to be done about it."""
+    """A trial and what to do about it."""
 
     trial: Trial
     dataset: Dataset
@@ -76,7 +76,7 @@ class Plan:
         return list({cell.dataset.id: cell.dataset for cell in cells}.values())
 
     def estimate(self) -> tuple[float, int]:
-        """Seconds expected for what is to run, and how many of its trials nothing is known about."""
+        """Expected seconds of the trials to run by earlier records, and for how many of them there are none."""
         known = [expected_seconds(cell, self.history, self.threads) for cell in self.todo]
         return sum(s for s in known if s is not None) / self.jobs, sum(s is None for s in known)
 
@@ -84,7 +84,7 @@ class Plan:
 def make_plan(
     config: RunConfig, registry: Registry, store: Store, hashing: HashProgress = lambda source, done, total: None
 ) -> Plan:
-    """``hashing`` hears of the public files at ``--data-dir`` while they are identified."""
+    """``hashing`` is called with the progress of identifying public files at ``--data-dir``."""
     models = registry.choose_models(config.models)
     tasks = registry.choose_tasks(config.tasks)
     source = find_source(config.data_dir, [registry.task(choice.name).spec for choice in tasks], hashing)
@@ -101,7 +101,7 @@ def make_plan(
 
 
 def _dataset(config: RunConfig, task: Registered[TaskSpec], choice: Choice, source: Source | None) -> Dataset:
-    """The data of a task as it was asked for."""
+    """The dataset of a task in this experiment."""
     spec, chosen = task.spec.with_options(choice.options)
     if config.scale not in spec.scales:
         raise UsageError(f"task {spec.name!r} has no scale {config.scale!r}; it has {', '.join(spec.scales)}")
@@ -120,7 +120,7 @@ def _trials(
     model_choice: Choice,
     tuned: Tuned,
 ) -> Iterable[tuple[Trial, str | None]]:
-    """The trials of one model on one task, one per seed; and why it can't do them, if it can't."""
+    """The trials of one model on one task, one per seed; and the reason if it can't do them."""
     spec, params = dataset.spec, dataset.params
     info = spec.info(config.scale, params)
     n_train = config.train_size or info.size.train
@@ -182,7 +182,7 @@ def _trials(
 def _settings(
     model: Registered[ModelSpec], task: TaskSpec, info: TaskInfo, options: Mapping[str, Any], unsupported: bool
 ) -> tuple[dict[str, Any], Optimizer, dict[str, Any]]:
-    """Hyper-parameters, optimiser and window (unroll, detach) of a model on a task, with what was set or tuned."""
+    """Hyper-parameters, optimiser and window (unroll, detach) of a model on a task, with options set or tuned."""
     recipe = info.size.recipe
     if unsupported:
         return {}, recipe.optimizer, {}
@@ -199,7 +199,7 @@ def _settings(
 
 
 def _training(model: Registered[ModelSpec], info: TaskInfo, hparams: Mapping[str, Any]) -> str:
-    """What is the model's own of its training. A function that builds it is called, on no device, to see what comes."""
+    """The parts of training that are the model's own. A build function is called on the meta device to find out."""
     if model.spec.training_free:
         return ""
     kind = model.spec.model_class()
@@ -277,11 +277,11 @@ def expected_seconds(cell: Cell, history: History, threads: int = 1) -> float | 
 
 
 def clock_seconds(budget: Budget, threads: int) -> float:
-    """How long training goes on within a budget of a clock: threads that are all busy share core-seconds."""
+    """How long training lasts within a budget of time: threads that are all busy share core-seconds."""
     return budget.amount / threads if budget.kind == "core_seconds" else budget.amount
 
 
 def pairs(cell: Cell) -> int:
-    """Training pairs, or windows, that a trial's samples make; of a steady task as many as samples."""
+    """The number of training pairs, or windows, of a trial's samples; for a steady task, one per sample."""
     trial = cell.trial
     return trial.n_train * (cell.dataset.size.steps - trial.history - trial.unroll + 2)

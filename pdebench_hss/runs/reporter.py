@@ -1,4 +1,4 @@
-"""What a run tells as it goes."""
+"""What a run reports as it goes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Reporter:
-    """The default keeps silent; the command line draws."""
+    """Silent by default; the command line draws progress."""
 
     def warn(self, message: str) -> None: ...
     def note(self, message: str) -> None: ...

@@ -1,6 +1,6 @@
 """plan -> data -> trials -> records -> tables. One direction; this is the only module that writes results.
 
-Whatever happens, every trial that ended is on disk before the next event is looked at, and a second run of the same
+Whatever happens, every trial that ended is on disk before the next event is handled, and a second run of the same
 command runs only what is missing.
 """
 
@@ -43,7 +43,7 @@ FINE = (Status.OK, Status.SKIPPED)
 
 
 class LazyWork(Sequence[Work]):
-    """The work of some cells, each made when it is asked for: of a large plan, little is needed at any time."""
+    """The work of some cells, made on demand: little of a large plan is needed at any time."""
 
     def __init__(self, cells: Sequence[Cell], make: Callable[[Cell], Work]) -> None:
         self._cells, self._make = cells, make
@@ -58,7 +58,7 @@ class LazyWork(Sequence[Work]):
 
 
 class RunInterrupted(PdebenchError):
-    """Ctrl-C: what is done is kept."""
+    """Ctrl-C: finished trials are kept."""
 
     exit_code = 130
 
@@ -67,8 +67,8 @@ class RunInterrupted(PdebenchError):
 class Outcome:
     """What a run leaves behind.
 
-    records    of each cell of the plan, as the board has it
-    attempts   of this run that ended worse than the records that are kept
+    records    the board's record of each cell of the plan
+    attempts   those of this run that ended worse than the records that are kept
     """
 
     plan: Plan
@@ -91,12 +91,12 @@ class Run:
         self.registry = registry or load_registry(config.plugins, strict=config.strict_plugins)
         self.store = Store(config.out)
         self.attempts: list[Record] = []
-        self._done: dict[str, Record] = {}  # by key: what is known so far of the cells of the plan
+        self._done: dict[str, Record] = {}  # by key: the records known so far of the plan's cells
         self._contexts: dict[str, Context] = {}
         self._parts: dict[str, Any] = {}
         self._made_of: dict[tuple[str, str], tuple[dict[str, Any], dict[str, str]]] = {}
         self._stated: dict[tuple[str, ...], Resources] = {}
-        self._complained: set[str] = set()  # metrics that did not work, each told once
+        self._complained: set[str] = set()  # metrics that did not work; each is reported once
         for line in (*map(str, self.registry.broken), *unscored(self.registry)):
             self.reporter.warn(line)
 
@@ -110,8 +110,8 @@ class Run:
         return make_plan(self.config, self.registry, self.store, self.reporter.source_progress)
 
     def execute(self) -> Outcome:
-        """Nothing in the directory is touched before the lock is held, and nothing written to it before it is known
-        that the run can start."""
+        """Nothing in the directory is touched before the lock is held, and nothing is written before it is certain that
+        the run can start."""
         with BoardLock(self.store.path) as lock, closing(self._executor()) as executor:
             plan = self.plan()
             self._check(plan, executor)
@@ -132,7 +132,7 @@ class Run:
         return kind(self.registry, self.config)
 
     def _check(self, plan: Plan, executor: Executor) -> None:
-        """What would be the failure of every trial is found before anything starts."""
+        """Find problems that would make every trial fail before anything starts."""
         if self.config.storage:
             storage.check_writable(self.config.storage)
         self.store.plan_file.refuse_newer()
@@ -141,7 +141,7 @@ class Run:
         executor.prepare(list({self._needs(cell) for cell in plan.todo}))
 
     def _open_store(self, plan: Plan) -> None:
-        """Make the directory ready, write down what was asked for, and take what needs no run."""
+        """Prepare the directory, write the plan, and collect the cells that need no run."""
         self.store.prepare()
         for line in self.store.set_aside():
             self.reporter.warn(line)
@@ -160,14 +160,14 @@ class Run:
         return write_board(self.store, self.registry)
 
     def _warn_misnamed(self, plan: Plan) -> None:
-        """What looks like part of the contract and is not is not passed over in silence."""
+        """Report methods that look like part of the contract but are not."""
         for name in dict.fromkeys(cell.trial.model for cell in plan.todo):
             model = self.registry.model(name).spec.model_class()
             for line in misnamed(model) if model is not None else ():
                 self.reporter.warn(f"model {name!r}: {line}")
 
     def _warn_unkept(self, plan: Plan) -> None:
-        """A record that is there already is not made again for the sake of its predictions."""
+        """Report cached trials without predictions: they are not run again for that."""
         cached = [cell.record for cell in plan.having(Action.CACHED) if cell.record and cell.record.status is Status.OK]
         if self.config.keep_predictions and (bare := sum(KIND not in record.artefacts for record in cached)):
             self.reporter.warn(f"{bare} cached trials have no predictions; --force runs them again and keeps them")
@@ -175,8 +175,8 @@ class Run:
     # --- data --------------------------------------------------------------------------------------------------------
 
     def _make_data(self, plan: Plan) -> dict[str, Header]:
-        """Make what is missing of the data of trials to run: the headers of the files, by the id of the dataset. A
-        dataset that can't be made is the failure of its trials only."""
+        """Make the missing data of trials to run; returns the headers of the files by the id of the dataset. If a
+        dataset can't be made, only its trials fail."""
         headers: dict[str, Header] = {}
         for dataset in plan.datasets(plan.todo):
             try:
@@ -195,7 +195,7 @@ class Run:
         start = time.perf_counter()
         header = cache.ensure(
             dataset,
-            jobs=self.config.jobs or available_cores(),  # on the CPU, whatever trains on
+            jobs=self.config.jobs or available_cores(),  # on the CPU, whatever the training device
             plugin_files=tuple(self.config.plugins),
             progress=lambda done, total: self.reporter.data_progress(dataset, done, total),
         )
@@ -271,7 +271,7 @@ class Run:
         return self._contexts[dataset.id]
 
     def _needs(self, cell: Cell) -> Resources:
-        """What a trial needs where it runs; asked once for each model on each dataset and device."""
+        """The resources of a trial; computed once for each model on each dataset and device."""
         place = (cell.trial.model, cell.dataset.id, cell.trial.task, cell.trial.device)
         if place not in self._stated:
             self._stated[place] = self._state_needs(cell)
@@ -288,10 +288,10 @@ class Run:
             f"task {spec.name!r}": cell.dataset.size.resources,
         }
         found = needs(default, stated, self.config.resources)
-        return found if trained else replace(found, gpus=0.0)  # closed forms stay on the CPU, whatever is stated
+        return found if trained else replace(found, gpus=0.0)  # closed forms stay on the CPU, whatever the model states
 
     def _predictions(self, trial: Trial) -> str:
-        """Where the scorer puts them; absolute, as its process may be anywhere on this machine."""
+        """Where the scorer writes them; absolute, as its process may have another working directory."""
         asked = self.config.keep_predictions and trial.judge == "test"
         return str(self.store.predictions.pending(trial.key).absolute()) if asked else ""
 
@@ -303,9 +303,9 @@ class Run:
     # --- records -----------------------------------------------------------------------------------------------------
 
     def _finish(self, trial: Trial, record: Record) -> None:
-        """Keep a record, and tell everybody who listens."""
+        """Store a record and notify the reporter."""
         record, kept = self._put(self._with_plugins(record))
-        complete, record = record, replace(record, samples={})  # on disk; a long plan's would fill the memory
+        complete, record = record, replace(record, samples={})  # on disk; those of a long plan would fill the memory
         if kept is not None:
             where = f"attempts/{trial.key}.json"
             reason = f"{record.reason} (the {kept.status} record is kept; this attempt: {where})"
@@ -325,7 +325,7 @@ class Run:
                 self.reporter.warn(f"metric {name!r} is not measured ({where}): {reason}")
 
     def _with_plugins(self, record: Record) -> Record:
-        """With the plugins that the trial was made of, their versions and the hash of their source."""
+        """The record with the trial's plugins, their versions and the hash of their source."""
         place = (record.trial.model, record.trial.task)
         if place not in self._made_of:
             plugins = plugins_of(record, self.registry)
@@ -337,8 +337,8 @@ class Run:
         return replace(record, provenance=shared(provenance, self._parts))
 
     def _put(self, record: Record) -> tuple[Record, Record | None]:
-        """Write a record and the model it carries, and clear away what else its trial left; returns it as it was
-        written, and the record that is kept instead, if any."""
+        """Write a record and the model it carries, and remove what else its trial left; returns the record as written,
+        and the one that is kept instead, if any."""
         trial = record.trial
         try:
             record = self.store.keep_model(record)

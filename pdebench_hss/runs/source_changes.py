@@ -1,4 +1,4 @@
-"""Records whose plugin was changed since without a new version: the key is the same, the result may not be."""
+"""Records whose plugin has changed since without a new version: the key is the same, the result may differ."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from ..contract.registry import Origin, Registered, Registry
 from ..trials.record import Record
 from .plan import Action, Plan
 
-# What to raise, by what a record says its sources are of.
+# The version to raise, for models and for tasks.
 VERSIONS = {"model": "ModelSpec.version", "task": "TaskSpec.data_version"}
 
 
 def plugins_of(record: Record, registry: Registry) -> dict[str, Any]:
-    """Where a record's model and task come from, as it is kept in the record: distribution, version, source."""
+    """Where a record's model and task come from, in the form of the record: distribution, version, source."""
     found: dict[str, Registered[Any]] = {
         "model": registry.model(record.trial.model),
         "task": registry.task(record.trial.task),
@@ -28,7 +28,7 @@ def _named(origin: Origin) -> dict[str, str]:
 
 
 def changed_sources(plan: Plan, registry: Registry) -> list[str]:
-    """A line for each model and each task whose source is not the one that cached records were made with."""
+    """A line for each model and task whose source differs from the one that cached records were made with."""
     now: dict[tuple[str, str], str] = {}
     changed: Counter[tuple[str, str]] = Counter()
     for cell in plan.having(Action.CACHED):

@@ -5,7 +5,7 @@
     chosen:
     - {task: my_task, model: my_solver, options: {lr: 0.0044, width: 20}, tries: 12, seconds: 113.2, ...}
 
-What else stands there (every try, held-out errors, versions) is for readers. Light.
+The rest of the file (every try, held-out errors, versions) is for readers. Light.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ SCHEMA = 1
 
 @dataclass(frozen=True)
 class Entry:
-    """What was chosen for one model on one task, in how many tries, and what they cost; nothing by default."""
+    """The options chosen for one model on one task, the number of tries and their cost; nothing by default."""
 
     options: Mapping[str, Any] = field(default_factory=dict)
     tries: int = 0
@@ -33,13 +33,13 @@ class Entry:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """As a trial carries it to the board; empty where nothing was tuned."""
+        """In the form of `Trial.tuned`; empty where nothing was tuned."""
         return {"tries": self.tries, "seconds": self.seconds, "options": dict(self.options)} if self.tries else {}
 
 
 @dataclass(frozen=True)
 class Tuned:
-    """A tuned file, or none of it: then every model has its defaults."""
+    """A tuned file; without one, every model has its defaults."""
 
     path: str = ""
     scale: str = ""
@@ -56,7 +56,7 @@ class Tuned:
             raise UsageError(f"--tuned {self.path}: it was not tuned on task {task!r}; it has {', '.join(known)}")
 
     def entry(self, task: str, model: Choice) -> Entry:
-        """Of the model as it was typed, or of its name alone; a model that was not tuned is refused."""
+        """The choice for the model as it was typed, or for its name alone; a model that was not tuned is refused."""
         if not self.path:
             return Entry()
         for label in (model.label, model.name):
@@ -69,7 +69,7 @@ class Tuned:
 
 
 def read_tuned(path: str | None) -> Tuned:
-    """Raises `UsageError`, in one line, for what is not such a file."""
+    """Raises `UsageError` in one line if it is not such a file."""
     if path is None:
         return Tuned()
     content = _content(path)

@@ -44,7 +44,7 @@ class Case:
         return self.promise.__name__
 
     def misnamed(self) -> list[str]:
-        """Lines about what looks like part of the contract and is not."""
+        """Lines about methods that look like part of the contract but are not."""
         return list(traits.misnamed(Subject(self.model, self.task.info(SCALE)).build()))
 
     def run(self) -> None:

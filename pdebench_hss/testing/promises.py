@@ -1,6 +1,6 @@
 """The promises of a model. Each takes a `Subject` and raises `ContractError` if the promise is broken.
 
-`TRAINED` are those of models that the core trains, `UNTRAINED` those of models that fit or solve by themselves.
+`TRAINED` are for models that the core trains, `UNTRAINED` for models that fit or solve by themselves.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def leaves_its_inputs_alone(subject: Subject) -> None:
 
 
 def looks_at_nothing_else(subject: Subject) -> None:
-    """A prediction follows from the input and what was learned, not from anything else in memory or on disk."""
+    """A prediction depends on the input and what was learned, not on anything else in memory or on disk."""
     for name, use, _ in _uses(subject):
         with watch() as acts:
             use()
@@ -197,7 +197,7 @@ def size_knob_changes_the_size(subject: Subject) -> None:
 
 
 def ends_of_its_ranges_can_be_built(subject: Subject) -> None:
-    """What `tune` may choose, one option at a time; pairs that don't go together a model may refuse."""
+    """Every value that `tune` may choose, one option at a time; a model may refuse incompatible pairs."""
     hparams = subject.spec.hparams_for(subject.task)
     for name, found in subject.spec.search_for(subject.task).items():
         for value in ends(found) if name in hparams else ():
@@ -210,8 +210,8 @@ def ends_of_its_ranges_can_be_built(subject: Subject) -> None:
 def learns_four_samples(subject: Subject) -> None:
     """Four smooth samples are easy to remember: the loss must fall well below that of their mean.
 
-    The fields are not the task's own, whose difficulty is not the model's fault, and the model has the size that it has
-    at scale ``small``: at ``smoke`` it may be too small to learn anything.
+    The fields are not the task's own, which may be hard for any model. The model has its size of scale ``small``: at
+    ``smoke`` it may be too small to learn anything.
     """
     hparams = subject.spec.hparams
     model = subject.build(**(hparams(subject.task, "small") if callable(hparams) else {})).train()
@@ -294,7 +294,7 @@ def its_state_is_all_it_learned(subject: Subject) -> None:
         raise ContractError(f"it can't be kept: {error}") from None
     again = Predictor(copy_, subject.task, fitted.normalizer, 4, torch.device("cpu"))
     same = np.array_equal(fitted(inputs), again(inputs))
-    demand(same, "a copy with its state_dict() answers something else: register what fit() learns as buffers")
+    demand(same, "a copy with its state_dict() gives other answers: register what fit() learns as buffers")
 
 
 UNTRAINED = (

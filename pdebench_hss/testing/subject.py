@@ -1,4 +1,4 @@
-"""A model on a task, as the promises of the model contract see it: built, fitted, and with samples made in memory."""
+"""A model on a task, prepared for the promises of the model contract: built, fitted, with samples made in memory."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ..training.windows import TrainSet, prepare
 
 SCALE = "smoke"
 SEED = 20240229
-FIT_STEPS, FIT_BATCH = 4, 4  # of models that train themselves
+FIT_STEPS, FIT_BATCH = 4, 4  # for models that train themselves
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Subject:
         return not (traits.is_closed_form(kind) or traits.trains_itself(kind))
 
     def fit(self, model: Any, train: TrainSet) -> None:
-        """As the core lets it: within a small budget, if it takes one."""
+        """Fit it as the core does: within a small budget, if it takes one."""
         if traits.trains_itself(type(model)):
             model.train()
             model.fit(train, Allowance(Budget("steps", FIT_STEPS), len(train), FIT_BATCH, 0.0))

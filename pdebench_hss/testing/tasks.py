@@ -7,9 +7,9 @@
     def test_contract(case):
         case.run()
 
-Each case is one promise at the task's smallest scale. What they catch makes a benchmark lie without an error message:
-samples that change with their neighbours or with other code's random numbers, test samples that are training
-samples, a "linear" problem that is not.
+Each case is one promise at the task's smallest scale. They catch faults that falsify a benchmark silently: samples that
+change with their neighbours or with other code's random numbers, test samples that are training samples, a "linear"
+problem that is not.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class TaskSubject:
 
     @cached_property
     def count(self) -> int:
-        """Samples looked at: a few, and whole groups of those that share a seed."""
+        """The number of samples to check: a few, in whole groups of those that share a seed."""
         return -(-SAMPLES // self.spec.cases) * self.spec.cases
 
     def stored(self, split: str, chosen: Sequence[int]) -> Pair:
@@ -110,7 +110,7 @@ def samples_have_the_right_shape(subject: TaskSubject) -> None:
 
 
 def a_sample_depends_on_its_seed_alone(subject: TaskSubject) -> None:
-    """Not on the other samples of its batch, nor on their order."""
+    """A sample does not depend on the others in its batch, nor on their order."""
     backwards = subject.stored("train", range(subject.count)[::-1])
     alone = subject.stored("train", [subject.count - 1])
     for name, together, reversed_, single in zip(("inputs", "outputs"), subject.all, backwards, alone, strict=True):
@@ -133,7 +133,7 @@ def nothing_but_the_seeds_is_random(subject: TaskSubject) -> None:
 
 
 def no_two_samples_are_the_same(subject: TaskSubject) -> None:
-    """Also not one in train and one in test."""
+    """No two samples are equal, not even one in train and one in test."""
     train, test = subject.all[0], subject.stored("test", range(subject.count))[0]
     rows = np.concatenate([train, test]).reshape(2 * subject.count, -1)
     _demand(len(np.unique(rows, axis=0)) == len(rows), "two samples have the same inputs: does the seed matter?")

@@ -1,9 +1,9 @@
-"""Does code look where it has no business? For `check`: a watch on what a model does while it trains or predicts.
+"""Does a model read what it should not? For `check`: watches what a model does while it trains or predicts.
 
-Python tells of some acts as they happen (audit events, PEP 578): reading stack frames, listing what the garbage
-collector knows, opening files and listing folders. HDF5 opens files by itself, so `h5py.File` is watched too. An act is
-noted and not prevented, so that a model can't tell. This finds shortcuts taken openly; it does not find those
-that are hidden on purpose (docs/trust.md).
+Python reports some acts as they happen (audit events, PEP 578): reading stack frames, listing the garbage collector's
+objects, opening files and listing folders. HDF5 opens files by itself, so `h5py.File` is watched too. An act is noted
+and not prevented, so a model does not notice. This finds open shortcuts, not those that are hidden on purpose
+(docs/trust.md).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from ..data import cache
 FRAMES = ("sys._getframe", "sys._current_frames")
 COLLECTOR = ("gc.get_objects", "gc.get_referrers", "gc.get_referents")
 FILES = ("open", "os.listdir", "os.scandir")
-# Readers of frames on behalf of their caller: who called them is asked for.
+# These read frames on behalf of their caller, so their caller is examined instead.
 MESSENGERS = (os.sep + "inspect.py", os.sep + "traceback.py")
 
 _watched = threading.local()  # .acts: what was noticed in this thread, while it is watched
@@ -57,7 +57,7 @@ _installed = False
 
 
 def _install() -> None:
-    """Once and for good: Python has no way to take an audit hook away. Unless something is watched it does nothing."""
+    """Installed once: Python can't remove an audit hook. It does nothing unless something is being watched."""
     global _installed
     if not _installed:
         sys.addaudithook(_hook)
@@ -83,7 +83,7 @@ def _note_file(act: str, name: Any) -> None:
 
 
 def _note_look(event: str) -> None:
-    acts, _watched.acts = _watched.acts, None  # finding out who it was reads frames too
+    acts, _watched.acts = _watched.acts, None  # finding the caller reads frames too
     try:
         frame: FrameType | None = sys._getframe(2)
         while frame is not None and frame.f_code.co_filename.endswith(MESSENGERS):
@@ -97,7 +97,7 @@ def _note_look(event: str) -> None:
 
 
 def _is_library(file: str) -> bool:
-    """The standard library and what every model uses read frames for their own ends (warnings, named tuples)."""
+    """The standard library and common packages read frames for legitimate reasons (warnings, named tuples)."""
     if file.startswith(_LIBRARIES):
         return True
     return file.startswith((_STANDARD, "<frozen ")) and "-packages" not in file  # site- or dist-, inside of it

@@ -1,18 +1,19 @@
-"""The budget as a model sees it that trains itself, ``fit(train, budget)``, and what the core sees meanwhile.
+"""The budget of a model that trains itself, ``fit(train, budget)``, and what the core counts meanwhile.
 
 The model asks ``budget.fraction`` or ``budget.is_spent`` and stops when it is spent. The core counts for itself:
 
     seconds          its own clock, from the call of ``fit`` to its return
-    core_seconds     CPU time in between, of all threads, and of processes that were started there
-    steps, epochs    gradients of batches. Counted are backward passes that reach the model's parameters, and samples
-                     that are passed to the model while gradients are recorded: a pass over the whole training set is as
-                     many steps as the set has batches. What the model reports by ``budget.step`` counts if it is more
-    flops            samples times what a sample of a training step costs
+    core_seconds     CPU time in between, of all threads and of child processes started there
+    steps, epochs    gradients of batches. The core counts backward passes that reach the model's parameters, and
+                     samples that are passed to the model while gradients are recorded: a pass over the whole training
+                     set is as many steps as the set has batches. If the model reports more (``budget.step``), that
+                     counts
+    flops            samples times the cost of a sample in a training step
 
-So a fit that keeps to itself what it does is charged all the same. Not seen are gradients of something else than the
-model's parameters (a copy of them, another library) where the model is not called: of these the clock alone knows.
+So a fit that reports nothing is charged all the same. Gradients of anything other than the model's parameters (a copy
+of them, another library) are not seen if the model itself is not called: only the clock catches these.
 
-Who spends more than `TOLERANCE` beyond the budget is marked `over_budget` and not ranked.
+A model that spends more than `TOLERANCE` beyond the budget is marked `over_budget` and not ranked.
 """
 
 from __future__ import annotations
@@ -41,11 +42,11 @@ class Allowance:
     """What ``fit(train, budget)`` may spend.
 
     kind, amount   ``"steps"`` and 300, say
-    fraction       the share that is gone; 1 and more is spent
+    fraction       the share that is used up; from 1 on the budget is spent
     is_spent       whether it is time to stop
     spent          steps, samples, seconds, flops and core-seconds so far
-    share_of(m)    the fraction that gradients of m more samples cost; of a clock, as fast as they were until now
-    step(n, loss)  say that n more steps (gradients of batches) are done, and where the loss is
+    share_of(m)    the fraction that gradients of m more samples cost; for a clock, estimated from the speed so far
+    step(n, loss)  report that n more steps (gradients of batches) are done, and the current loss
     """
 
     def __init__(
@@ -61,9 +62,9 @@ class Allowance:
         self.kind, self.amount, self.batch = budget.kind, budget.amount, min(batch, n_train)
         self._total = budget.steps(n_train, self.batch, flops_step)
         self._flops_step, self._emit, self._should_stop = flops_step, emit, should_stop
-        self._reported = self._backward = self._forward = 0  # steps told of, backward passes, samples passed forward
+        self._reported = self._backward = self._forward = 0  # reported steps, backward passes, samples passed forward
         self._budget, self._clocks = budget, Clocks()
-        self._taken: Lap | None = None  # by the whole fit, once it has ended
+        self._taken: Lap | None = None  # by the whole fit, known when it has ended
         self._emitted = time.perf_counter()
         self.curve = Curve()
 
@@ -105,7 +106,7 @@ class Allowance:
 
     @property
     def overspent(self) -> str:
-        """By how much, in what the budget counts; empty if it is within the tolerance."""
+        """What was spent, in the budget's unit; empty if it is within the tolerance."""
         spent = self.spent
         if self._share(spent) <= 1 + TOLERANCE:
             return ""
@@ -118,7 +119,7 @@ class Allowance:
 
     @contextlib.contextmanager
     def watching(self, model: Any) -> Iterator[Allowance]:
-        """While the model trains itself: the clock runs, and what goes through it is counted."""
+        """Around the model's own training: the clock runs, and passes through the model are counted."""
         handles: list[Any] = []
         if isinstance(model, nn.Module):
             handles = [model.register_forward_pre_hook(self._passed_forward), *self._on_gradients(model)]
@@ -134,7 +135,7 @@ class Allowance:
                 handle.remove()
 
     def _cpu_of_others(self) -> float:
-        """Of processes that were started and still run: they are charged when the fit ends."""
+        """CPU time of child processes that are still running: they are charged when the fit ends."""
         return cpu_of_descendants(os.getpid()) if self.kind == "core_seconds" else 0.0
 
     def _passed_forward(self, module: nn.Module, inputs: tuple[Any, ...]) -> None:
@@ -142,7 +143,7 @@ class Allowance:
             self._forward += len(inputs[0])
 
     def _on_gradients(self, model: nn.Module) -> Iterator[Any]:
-        """A backward pass reaches each parameter once: the parameter that was reached most often counts."""
+        """A backward pass reaches each parameter at most once, so the largest count over parameters is taken."""
         for parameter in model.parameters():
             if parameter.requires_grad:
                 yield parameter.register_hook(self._counter())

@@ -1,6 +1,6 @@
 """The state of a training run as a file: weights, optimiser, random numbers, and what was spent so far.
 
-A checkpoint that is damaged, or of another network, is never used: its trial starts from zero.
+A checkpoint that is damaged or belongs to another network is never used: its trial starts from zero.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def restore(
     adamw: torch.optim.Optimizer,
     device: torch.device = CPU,
 ) -> bool:
-    """Load what was read at a place; false, and nothing is changed, if it is of another network or device."""
+    """Load a checkpoint that was read; false, and nothing is changed, if it is of another network or device."""
     if _shapes(content["module"]) != _shapes(module.state_dict()):
         print(f"checkpoint {_name(place)} can't be used (it is of another network); starting from zero")
         return False

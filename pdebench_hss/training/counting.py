@@ -2,7 +2,7 @@
 
 A `flops` budget and the column `flops_step` count a model's own arithmetic, and that must depend neither on the device
 nor on what happens to be fastest there. A layer that can be computed in several ways asks `counting()` in its forward
-pass and, if so, takes the way that it is counted in. It is not asked otherwise and costs nothing.
+pass and, if so, computes in the form that is charged. Otherwise it costs nothing.
 """
 
 from __future__ import annotations

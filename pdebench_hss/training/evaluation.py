@@ -25,8 +25,8 @@ from .trial_device import autocast, float64_device
 
 TIMING_SECONDS = 1.0
 TIMING_REPEATS = 5
-LEVEL_SECONDS = 0.05  # after which one input alone has been solved often enough
-LEVEL_SAMPLES = 16  # for which all levels of a classical solver are measured
+LEVEL_SECONDS = 0.05  # enough time for solving one input repeatedly
+LEVEL_SAMPLES = 16  # inputs on which all levels of a classical solver are measured
 
 
 class Predictor:
@@ -50,7 +50,7 @@ class Predictor:
         self._constants: dict[int, list[Tensor]] = {}  # of the normaliser, by the number of axes
 
     def in_batches_of(self, batch: int) -> Predictor:
-        """The same model, called with other batches."""
+        """The same model with another batch size."""
         twin = copy.copy(self)
         twin.batch = batch
         return twin
@@ -80,7 +80,7 @@ class Predictor:
         x = ((state - shift) / scale).to(self.dtype)
         with autocast(self.device, self.precision):
             y = self.model(x.to(self.device))
-        y = y.to(self._state_device).to(torch.float64)  # in this order: a device may have no float64
+        y = y.to(self._state_device).to(torch.float64)  # moved first: a device may lack float64
         _, _, shift, scale = self._affine(y.ndim)
         return y * scale + shift
 
@@ -108,8 +108,8 @@ def time_prediction(
 
 
 def solve_levels(model: Any, inputs: np.ndarray) -> Iterator[tuple[int, np.ndarray, float, float]]:
-    """Level, solutions and seconds of each level of a classical solver, for a few of the inputs, and its seconds for
-    one of them alone; the first run counts where a second would take long."""
+    """Level, solutions and seconds of each level of a classical solver for a few of the inputs, and its seconds for one
+    input alone. If a second run would take long, the first one counts."""
     few = inputs[:LEVEL_SAMPLES]
     for level in model.levels:
         solve = partial(model.solve, level=level)

@@ -1,4 +1,4 @@
-"""FLOPs of one training step, counted by torch's dispatcher with what it leaves out by default.
+"""FLOPs of one training step, counted by torch's dispatcher, plus what that leaves out by default.
 
 torch counts matrix products and convolutions. Three corrections matter for neural operators: FFTs aren't counted at all
 (here: 5 N log2 N real operations per complex transform of N points, half of it for real data), a product of complex
@@ -78,6 +78,6 @@ def count(function: Callable[[], Any]) -> float:
 
 
 def count_step(function: Callable[[], Any]) -> float:
-    """FLOPs of one call, every layer in the form that it is counted in."""
+    """FLOPs of one call, with every layer in the form in which it is charged."""
     with as_counted():
         return count(function)

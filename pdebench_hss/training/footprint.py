@@ -1,11 +1,11 @@
-"""What a training step takes, in the size n of the batch: a part per step and a part per sample, f + n e.
+"""The cost of a training step as a function of the batch size n: a part per step and a part per sample, f + n e.
 
     kept     bytes that the forward pass leaves for the backward pass
     peak     bytes that forward and backward hold at most at one time: the largest of such lines, one per moment
     flops    what is executed, in the form in which it is executed
 
 All three follow from the sizes of arrays alone. Two small passes on a copy of the model are enough to know them, and
-they are the same numbers on every machine of a kind. Weights, buffers and the batch itself are not counted.
+they are the same on every machine of a kind. Weights, buffers and the batch itself are not counted.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from .objective import Objective
 from .trial_device import autocast
 
 Sizes = tuple[int, int]
-USUAL: Sizes = (2, 4)  # samples of the two passes; one sample may take another way through a library than several
-FEWEST: Sizes = (2, 3)  # where memory is short: that of three samples is needed to look
+USUAL: Sizes = (2, 4)  # samples of the two passes; libraries may treat a single sample differently
+FEWEST: Sizes = (2, 3)  # if memory is short: the measurement itself needs the memory of three samples
 
 
 class Line(NamedTuple):
@@ -76,7 +76,7 @@ def _line(few: float, more: float, sizes: Sizes) -> Line:
 def measure(
     objective: Objective, x: Tensor, y: Tensor, precision: str = DEFAULT_PRECISION, sizes: Sizes = USUAL
 ) -> Footprint:
-    """Of an objective whose module was called before: what it makes once and keeps is not counted."""
+    """The footprint of an objective whose module was called before, so that its caches are not counted."""
     few, more = (_pass(objective, x[:n], y[:n], precision) for n in sizes)
     kept, flops_ = _line(few.kept, more.kept, sizes), _line(few.flops, more.flops, sizes)
     return Footprint(kept, _peak(few.moments, more.moments, sizes), flops_)
@@ -84,18 +84,18 @@ def measure(
 
 class Pass(NamedTuple):
     kept: int
-    moments: list[int]  # bytes held whenever an array was made
+    moments: list[int]  # bytes held each time an array was made
     flops: float
 
 
 def _peak(few: list[int], more: list[int], sizes: Sizes) -> Peak:
-    if len(few) != len(more):  # a pass depends on the number of samples: a bound that holds whatever it does
+    if len(few) != len(more):  # operations depend on the number of samples: use a bound that always holds
         return Peak((Line(max(more), 0.0), Line(0.0, max(more) / sizes[1])))
     return Peak(tuple(dict.fromkeys(_line(a, b, sizes) for a, b in zip(few, more, strict=True))))
 
 
 def kept_bytes(objective: Objective, x: Tensor, y: Tensor, precision: str = DEFAULT_PRECISION) -> int:
-    """What the forward pass of a batch leaves, from which a part per step is not told apart."""
+    """What the forward pass of a batch keeps; the part per step is not separated."""
     with Allocated(objective.module, x, y) as seen:
         loss = _loss(objective, x, y, precision)
         kept = seen.now
@@ -151,7 +151,7 @@ class Allocated(TorchDispatchMode):
         super().__exit__(*ending)
         if self._collects:
             gc.enable()
-        machine.give_back_memory()  # what is kept of freed arrays fits no array of another pass
+        machine.give_back_memory()  # cached blocks of freed arrays fit no array of another pass
 
     def _see(self, storage: torch.UntypedStorage) -> None:
         place, size = storage._cdata, storage.nbytes()

@@ -1,8 +1,8 @@
 """CUDA graphs: forward and backward of a full batch recorded once and replayed as one launch.
 
-A small network spends its time starting kernels and not in them; a graph starts all of them at once. The kernels and
-their order are those of the eager step, so the numbers are too, and graphs are not part of a trial's key. Clipping and
-AdamW stay outside: they are few launches, and the learning rate may change between steps.
+A small network spends its time launching kernels, not running them; a graph launches all of them at once. The kernels
+and their order are those of the eager step, so the numbers are the same, and graphs are not part of a trial's key.
+Clipping and AdamW stay outside: they are few launches, and the learning rate may change between steps.
 
 What can't be recorded (a network that waits for the device, several processes, another device) is run eagerly, and the
 reason is in the record.
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from .steps import BatchOrder
 
 Step = Callable[[Tensor, Tensor, float], Tensor]
-WARM_UPS = 3  # as torch asks for: libraries set themselves up in the first calls
+WARM_UPS = 3  # required by torch: libraries initialise themselves in the first calls
 USED = "used for full batches"
 
 
@@ -37,7 +37,7 @@ def make_step(
     device: torch.device,
     asked: bool,
 ) -> tuple[Step, str]:
-    """The step to train with, and whether graphs are used: empty if they were not asked for."""
+    """The step to train with, and a note on whether graphs are used: empty if they were not asked for."""
     if not asked:
         return eager, ""
     if device.type != "cuda":
@@ -46,7 +46,7 @@ def make_step(
         return eager, f"not used: {peers.size} processes train together"
     try:
         return _GraphedStep(eager, module, inputs[: order.batch], outputs[: order.batch], device), USED
-    except RuntimeError as error:  # whatever a network does that can't be recorded
+    except RuntimeError as error:  # the network does something that can't be recorded
         module.zero_grad(set_to_none=True)
         return eager, f"not used: {str(error).splitlines()[0][:300]}"
 
@@ -63,7 +63,7 @@ class _GraphedStep:
             before = random_state(device)
             self.replay, self.loss = capture(lambda: eager(self.x, self.y, 1.0), module, device)
             after = random_state(device)
-        for name, buffer in module.named_buffers():  # what warming up has changed
+        for name, buffer in module.named_buffers():  # undo the changes of the warm-up
             buffer.copy_(buffers[name])
         if not all(torch.equal(before[kind], after[kind]) for kind in before):
             raise RuntimeError("the network draws random numbers, which a graph would draw differently")

@@ -1,8 +1,7 @@
-"""The error on training samples that were held out, at a few points of the budget: a learning curve of what counts.
+"""The error on held-out training samples at a few points of the budget: a learning curve in the task's own metric.
 
-It is the task's own metric in physical units, over whole rollouts where the task has them, like the error on test. A
-copy of the model is asked, so that looking changes nothing of the training: neither what a forward pass leaves behind
-in a model nor the random numbers.
+Like the test error it is in physical units, over whole rollouts where the task has them. A copy of the model is
+evaluated, so that training is not affected: neither by what a forward pass leaves in a model nor by random numbers.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from .metrics import mean_of, sample_errors
 from .normalization import Normalizer
 from .trial_device import kept_random_state
 
-POINTS = 10  # evenly along the budget; the last is its end
+POINTS = 10  # evenly spaced along the budget; the last is its end
 
 
 @dataclass
@@ -47,7 +46,7 @@ class HeldOutCurve:
         self.next += 1
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """As a record keeps it; nothing if nobody looked."""
+        """In the form of a record; empty if no error was measured."""
         if not self.steps:
             return {}
         return {
@@ -59,7 +58,7 @@ class HeldOutCurve:
 
 @dataclass(frozen=True)
 class HeldOut:
-    """Samples in physical units, and how a model is asked about them."""
+    """Samples in physical units, and how a model predicts them."""
 
     samples: Split
     task: TaskInfo
@@ -75,10 +74,10 @@ class HeldOut:
         )
 
     def error(self, module: nn.Module) -> float:
-        """The mean of the task's metric for a module in training; infinite where a prediction is not finite."""
+        """The mean of the task's metric for a module in training; infinite if a prediction is not finite."""
         with kept_random_state(self.device):
             prediction = self.ask(_copied(module))
-        module.train()  # where it was not a copy that was asked
+        module.train()  # if the model itself was evaluated and not a copy
         if not np.isfinite(prediction).all():
             return math.inf
         return mean_of(
@@ -89,5 +88,5 @@ class HeldOut:
 def _copied(module: nn.Module) -> nn.Module:
     try:
         return copy.deepcopy(module)
-    except (TypeError, RuntimeError):  # what holds a handle or a graph can't be copied
+    except (TypeError, RuntimeError):  # models that hold a handle or a graph can't be copied
         return module

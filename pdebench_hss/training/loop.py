@@ -1,7 +1,7 @@
-"""The one training loop: it spends a budget on steps, keeps the books, and stops. The last weights are the result.
+"""The one training loop: it spends a budget on steps, keeps account, and stops. The last weights are the result.
 
-    objective    what is made small: mean squared error, or the model's own loss; one step of a rollout, or several
-    optimizers   what changes the weights: AdamW on a cosine that follows the budget, or the model's own optimiser
+    objective    what is minimised: mean squared error, or the model's own loss; one step of a rollout, or several
+    optimizers   how weights are updated: AdamW on a cosine that follows the budget, or the model's own optimiser
     steps        which samples a step sees, and how many steps are taken at a time
 
 Everything here is the same for every model. The order of the batches depends on task and seed alone, so all models see
@@ -40,7 +40,7 @@ from .trial_device import autocast, kept_random_state, synchronize
 from .windows import TrainSet
 
 CHECKPOINT_SECONDS = 5.0
-CHECKPOINT_SHARE = 0.02  # of a trial's time: a checkpoint that takes long is written less often
+CHECKPOINT_SHARE = 0.02  # share of a trial's time: slow checkpoints are written less often
 EMIT_SECONDS = 0.25
 CURVE_POINTS = 256
 
@@ -61,13 +61,13 @@ class Curve:
         self.steps.append(step)
         self.losses.append(sum(self.pending) / len(self.pending))
         self.pending = []
-        if len(self.steps) == CURVE_POINTS:  # merge neighbours and go on half as densely
+        if len(self.steps) == CURVE_POINTS:  # merge neighbours and continue with half the density
             self.steps = self.steps[1::2]
             self.losses = [(a + b) / 2 for a, b in zip(self.losses[::2], self.losses[1::2], strict=True)]
             self.stride *= 2
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """As a record keeps it."""
+        """In the form of a record."""
         return {"curve_steps": np.asarray(self.steps), "curve_losses": np.asarray(self.losses)}
 
 
@@ -92,9 +92,9 @@ def count_step_flops(
 ) -> float:
     """Forward and backward of one full batch, leaving neither gradients, buffers nor random state changed.
 
-    Peer 0 counts, so that a step has the FLOPs it has in one process. If a full batch does not fit there, or is
-    computed in pieces, a line through two small ones is followed to it: a part per sample and a part per step. Pieces
-    change no count: what they compute again is not charged.
+    Peer 0 counts the whole batch, so that a step has the FLOPs it has in one process. If a full batch does not fit
+    there, or is computed in pieces, the count is extrapolated linearly from two small batches: a part per sample and a
+    part per step. Pieces change no count: what they compute again is not charged.
     """
     if peers.number > 0:
         return peers.same(None)
@@ -103,7 +103,7 @@ def count_step_flops(
     def counted(n: int) -> float:
         total = _count_flops(module, train, n, precision, detach)
         if piece is not None:
-            machine.give_back_memory()  # a limit may hold, and what is kept fits no array of another size
+            machine.give_back_memory()  # there may be a memory limit, and cached blocks fit no array of another size
         return total
 
     if piece is not None:
@@ -160,9 +160,9 @@ def fit(
 ) -> TrainingState:
     """Train in place until the budget is used; resumes from ``checkpoint`` if there is one.
 
-    The error on samples that were ``held_out`` is looked at now and then, and changes nothing. Several ``peers`` share
-    each batch and agree after each window of steps, a single one on CPUs (see `Pace`); what they compute is what one
-    process would. ``piece`` is how many samples are computed at a time (see `pieces`); None means the whole batch.
+    The error on ``held_out`` samples is measured now and then and changes nothing. Several ``peers`` share each batch
+    and agree after each window of steps, which is a single step on CPUs (see `Pace`); they compute what one process
+    would. ``piece`` is how many samples are computed at a time (see `pieces`); None means the whole batch.
     """
     samples = Samples(train, device)
     order = BatchOrder(len(train), optimizer.batch, train.task.name, seed, device=samples.inputs.device)
@@ -221,7 +221,7 @@ def fit(
             last_emitted = now
         if held_out is not None and state.held_out.is_due(fraction):
             state.held_out.add(spent, held_out.error(module))
-            clocks.start()  # looking is not training: no budget is spent on it
+            clocks.start()  # evaluation is not charged to the budget
         if checkpoint is not None and peers.number == 0 and (stopping or now - last_saved > interval):
             checkpoints.write(checkpoint, module, descent.optimizer, _to_store(state), device)
             clocks.start()  # nor is saving

@@ -6,9 +6,9 @@
 A test error is the mean over samples. Every trial also reports ``rmse`` (independent of grid and length) and
 ``max_error``, so that boards made at different sizes can be read side by side.
 
-Squares of 1e200 and 1e-200 are infinite and zero, so a sample whose largest value is beyond 2^±400 is divided by a
-power of two before it is squared and multiplied by it afterwards. That is exact, and all other samples are left alone.
-An error that is infinite all the same is beyond floating point, and its trial has diverged (`not_finite`).
+Squares of 1e200 and 1e-200 overflow and underflow, so a sample whose largest value is beyond 2^±400 is divided by a
+power of two before squaring and multiplied by it afterwards. That is exact, and other samples are not touched. An
+error that is still infinite is beyond floating point, and its trial has diverged (`not_finite`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-SAFE_EXPONENT = 400  # squares of values up to 2^400, and the sum of any number of them, are ordinary numbers
+SAFE_EXPONENT = 400  # squares of values up to 2^400, and their sums, don't overflow
 
 
 def sample_errors(
@@ -35,7 +35,7 @@ def sample_errors(
     size_power = _exponents(t)
     size = np.linalg.norm(_scaled(t, size_power), axis=1)
     norm = np.linalg.norm(difference, axis=1)
-    # A target that is exactly zero has no relative error; the absolute one stands in for it.
+    # A target that is exactly zero has no relative error; the absolute error is used instead.
     ratio, ratio_power = norm / np.where(size > 0, size, 1.0), power - np.where(size > 0, size_power, 0)
     with np.errstate(over="ignore", under="ignore"):
         errors = {
@@ -53,9 +53,9 @@ def mean_errors(errors: Mapping[str, np.ndarray]) -> dict[str, float]:
 
 
 def mean_of(values: np.ndarray) -> float:
-    """The mean; also where the sum is too large for floating point and the mean is not."""
+    """The mean, even where the sum overflows and the mean does not."""
     with np.errstate(over="ignore"):
-        mean = float(np.add.reduce(values) / len(values))  # as values.mean() does, which takes four times as long
+        mean = float(np.add.reduce(values) / len(values))  # the same as values.mean(), four times as fast
         return mean if math.isfinite(mean) else float((values / len(values)).sum())
 
 
@@ -73,7 +73,7 @@ def _flat(x: np.ndarray, mask: np.ndarray | None) -> np.ndarray:
 
 def _exponents(values: np.ndarray) -> np.ndarray:
     """By which power of two each row ``(n, m)`` must be divided before squaring, ``(n,)``: 0 for ordinary rows."""
-    _, exponents = np.frexp(np.abs(values).max(axis=1))  # of zero and of what is not finite: 0 or anything, harmless
+    _, exponents = np.frexp(np.abs(values).max(axis=1))  # of zero or non-finite values: 0 or anything, harmless
     return np.where(np.abs(exponents) > SAFE_EXPONENT, exponents, 0)
 
 

@@ -54,6 +54,6 @@ def fit_affine(x: np.ndarray, kind: str) -> Affine:
         scale = np.ones(x.shape[1])
     else:
         raise ValueError(f"unknown normalisation {kind!r}")
-    # A constant channel has no spread but rounding's, which must not be blown up to 1.
+    # The only spread of a constant channel is rounding, which must not be scaled up to 1.
     noise = 1e-12 * np.abs(x).max(axis=axes)
     return Affine(shift, np.where(scale > noise, scale, 1.0))

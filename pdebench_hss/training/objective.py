@@ -1,10 +1,10 @@
-"""What training makes small: mean squared error over the points inside the domain, or a model's own loss.
+"""What training minimises: mean squared error over the points inside the domain, or a model's own loss.
 
 The paper's loss is ||pred - target||^2 averaged over the batch; its name, mean squared error, averages over points too.
 The two differ by a constant factor that AdamW ignores but gradient clipping does not: the mean over points is used.
 
 A model may have a method ``loss(prediction, target, batch) -> scalar``. Both fields are normalised, ``batch`` is a
-`Batch`. It should be a mean over the samples of the batch, so that a smaller last batch weighs what it should.
+`Batch`. It should be a mean over the samples of the batch, so that a smaller last batch has the right weight.
 
 Unrolled over k steps of a rollout task, with y_j the normalised residual that the model predicts at its own state x_j
 and t_j the true one,
@@ -13,7 +13,7 @@ and t_j the true one,
 
 The sums are what the state and the truth have moved since the window began, so their difference is the error of the
 state after j + 1 steps; the first term is the loss of one step. ``detach`` stops gradients between steps: each step
-then learns to get from where the model itself has come to where it should be, and not how it came there.
+then learns to correct the state that it is given, and no gradient reaches the steps that led there.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from .windows import TrainSet
 
 
 class Units:
-    """Scale and shift, ``(channels, 1, ...)``, where the fields are: sent there once and not with each batch."""
+    """Scale and shift, ``(channels, 1, ...)``, on the fields' device: sent there once and not with each batch."""
 
     def __init__(self, normalizer: Normalizer, dim: int, dtype: torch.dtype, device: torch.device) -> None:
         self.inputs, self.outputs = (
@@ -45,9 +45,9 @@ class Units:
 
 @dataclass(frozen=True)
 class Batch:
-    """What a model's own loss is told besides prediction and target.
+    """What a model's own loss receives besides prediction and target.
 
-    inputs      normalised, ``(batch, in_channels, *grid)``; of an unrolled window, those it began with
+    inputs      normalised, ``(batch, in_channels, *grid)``; for an unrolled window, those at its start
     task        a `TaskInfo`: grid, coordinates, boundary, domain, parameters
     normalizer  shift and scale per channel (numpy), of ``inputs`` and ``outputs``
     mask        1 inside the domain and 0 outside, of shape ``grid``; None where every point is inside
@@ -75,7 +75,7 @@ class Batch:
         return self.physical_inputs()[:, : values.shape[1]] + self.physical(values)
 
     def mean(self, values: Tensor) -> Tensor:
-        """Of ``(batch, channels, *grid)`` over samples, channels and the points inside the domain."""
+        """The mean of ``(batch, channels, *grid)`` over samples, channels and the points inside the domain."""
         return values.mean() if self.mask is None else (values * self.mask).mean() / self.mask.mean()
 
     @property
@@ -123,7 +123,7 @@ class Objective:
         return total / self.train.unroll
 
     def _advanced(self, x: Tensor, residual: Tensor) -> Tensor:
-        """The normalised input after a step of the normalised residual: the oldest frame goes, the new one is first."""
+        """The normalised input after a step of the normalised residual: new frame first, oldest dropped."""
         (scale_in, _), (scale, shift) = self.units.inputs, self.units.outputs
         channels = residual.shape[1]
         newest = x[:, :channels] + (residual * scale + shift) / scale_in[:channels]
@@ -157,7 +157,7 @@ def _check_shape(prediction: Tensor, target: Tensor) -> None:
 
 
 def _one_number(loss: Any) -> Tensor:
-    """What a model's own loss returned, or a line that says what it should have."""
+    """Check what a model's own loss returned; the error says what it should be."""
     if not isinstance(loss, Tensor):
         raise TypeError(f"the model's loss returned a {type(loss).__name__}, expected a tensor with one number")
     if loss.ndim:

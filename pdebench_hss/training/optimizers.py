@@ -3,13 +3,13 @@
     lr(t) = lr_min + (lr - lr_min) (1 + cos(pi t)) / 2,      t = fraction of the budget used
 
 The core's AdamW takes its rates from the recipe, and its gradients are clipped at 1. A model may have a method
-``configure_optimizer(parameters, recipe)`` that returns any torch optimiser. What it does with gradients is then its
-own affair: they are not clipped. The rate of each of its groups is multiplied by lr(t) / lr.
+``configure_optimizer(parameters, recipe)`` that returns any torch optimiser. Its gradients are then not clipped. The
+rate of each of its groups is multiplied by lr(t) / lr.
 
-An optimiser whose ``step`` needs a closure (L-BFGS) asks for loss and gradient as often as it likes. It gets those of
-the whole training set, a function that does not change between two calls. A budget counts gradients of batches, so
-each evaluation spends as many steps as the set has batches. No evaluation starts that the budget can't pay for; where
-that ends a step half-way, the weights with the lowest loss of its evaluations are kept.
+An optimiser whose ``step`` needs a closure (L-BFGS) may evaluate loss and gradient any number of times. It gets those
+of the whole training set, a function that does not change between two calls. A budget counts gradients of batches, so
+each evaluation spends as many steps as the set has batches. No evaluation starts that the budget can't pay for; if that
+ends a step half-way, the weights with the lowest loss of its evaluations are kept.
 """
 
 from __future__ import annotations
@@ -59,21 +59,21 @@ class Descent:
                 group["lr"] = peak * share
 
     def update(self) -> None:
-        """Change the weights by the gradients that are there."""
+        """Update the weights with the current gradients."""
         if not self.is_own:
             torch.nn.utils.clip_grad_norm_(self.parameters, CLIP_NORM)
         self.optimizer.step()
 
 
 class BudgetSpent(Exception):
-    """Raised inside a closure that the budget can't pay for any more."""
+    """Raised inside a closure when the budget can't pay for it."""
 
 
 def closure_step(descent: Descent, evaluate: Callable[[], float], affordable: Callable[[int], bool]) -> list[float]:
     """One step of an optimiser that needs a closure; returns the losses of its evaluations.
 
-    ``evaluate`` leaves the gradients and returns the loss; ``affordable(n)`` says whether the budget pays for one more
-    evaluation after n of this step.
+    ``evaluate`` computes the gradients and returns the loss; ``affordable(n)`` says whether the budget pays for one
+    more evaluation after n of this step.
     """
     losses: list[float] = []
     best: list[Tensor] = []
@@ -121,12 +121,12 @@ def own_optimizer(module: nn.Module, parameters: list[nn.Parameter], recipe: Opt
 
 
 def make_adamw(parameters: list[nn.Parameter], optimizer: Optimizer, device: torch.device) -> torch.optim.Optimizer:
-    """In one kernel for all weights where there is one: on a CPU for real weights, on a GPU for complex ones too."""
+    """AdamW as one fused kernel for all weights where there is one: on a CPU for real weights, on a GPU for all."""
     settings: dict[str, Any] = {"lr": optimizer.lr, "betas": BETAS, "weight_decay": optimizer.weight_decay}
     is_real = all(p.is_floating_point() for p in parameters)
     if device.type == "cuda" and not is_real:
         return RealViewAdamW(parameters, **settings)
-    fused = is_real if device.type in ("cpu", "cuda") else None  # elsewhere, what torch takes
+    fused = is_real if device.type in ("cpu", "cuda") else None  # elsewhere torch's default
     return torch.optim.AdamW(parameters, **settings, fused=fused)
 
 

@@ -1,4 +1,4 @@
-"""Parameters: counted both ways, without allocating them, and matched to a target by the model's own size knob."""
+"""Parameters: counted as reals and as entries, without allocating them, and matched to a target by the size knob."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..contract.model import ModelSpec
 from ..contract.task import TaskInfo
 
 LARGEST_KNOB = 1 << 16
-SCAN = 256  # how far apart two values that a model accepts may be
+SCAN = 256  # how far apart two accepted values may be
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ def count_parameters(module: Any) -> Count:
 
 
 def count_fitted(module: Any) -> Count:
-    """The numbers that a closed form holds once it is fitted: its size follows from the data, so not before.
+    """The count of a fitted closed form. Its size follows from the data, so it is not known before.
 
     A model that stores more than it chose states the number with a method ``coefficient_count() -> int`` (a matrix of
     some rank kept as two factors, say). Otherwise its parameters count, or its floating-point buffers if it has none.
@@ -53,11 +53,11 @@ def count_fitted(module: Any) -> Count:
 
 
 def kind_on_meta(spec: ModelSpec, task: TaskInfo, hparams: Mapping[str, Any]) -> type | None:
-    """The class of what ``build`` returns; None if that can't be told without allocating it."""
+    """The class of what ``build`` returns; None if that can't be known without allocating it."""
     try:
         with torch.device("meta"):
             return type(spec.make(task, hparams))
-    except Exception:  # its trial says why
+    except Exception:  # the trial will report why
         return None
 
 
@@ -70,8 +70,8 @@ def count_on_meta(spec: ModelSpec, task: TaskInfo, hparams: Mapping[str, Any]) -
 def match_parameters(spec: ModelSpec, task: TaskInfo, hparams: Mapping[str, Any], target: int) -> dict[str, Any]:
     """The hyper-parameters with the size knob turned to the reachable count closest to ``target``.
 
-    Counts grow with the knob, so a doubling and a bisection find the crossing. Values that the model refuses (a width
-    that its heads don't divide, say) are passed over.
+    Counts grow with the knob, so doubling and bisection find the crossing. Values that the model refuses (a width that
+    its heads don't divide, say) are skipped.
     """
     knob = spec.size_knob
     if knob is None:
@@ -94,7 +94,7 @@ def match_parameters(spec: ModelSpec, task: TaskInfo, hparams: Mapping[str, Any]
         raise UsageError(f"--match-params: model {spec.name!r}: no size between 1 and {SCAN} can be built")
     low = high = smallest
     while (size(high) or 0) < target and high < LARGEST_KNOB:
-        # Beyond a largest value (modes of a grid, say) nothing can be built: then the answer is below 2 high.
+        # Above some largest value (modes of a grid, say) nothing can be built: then the answer is below 2 high.
         low, high = high, _first_valid(size, 2 * high) or 2 * high
         if size(high) is None:
             break

@@ -5,8 +5,8 @@ peer p, the gradient of the mean over the batch is
 
     g = sum_p (n_p / n) g_p,        g_p = gradient of the mean over the peer's share
 
-DistributedDataParallel averages over the P peers, so the loss is weighed by P n_p / n. After that every peer holds g:
-clipping, AdamW and the schedule do the same everywhere. What only a clock or a signal can tell is peer 0's to say.
+DistributedDataParallel averages over the P peers, so the loss is weighted by P n_p / n. Then every peer holds g, and
+clipping, AdamW and the schedule do the same everywhere. Decisions that depend on a clock or a signal are peer 0's.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from .windows import TrainSet
 
 
 class PeerLost(Exception):
-    """Another peer is gone. Why is for that peer to say, if it can."""
+    """Another peer is gone. That peer reports the reason, if it can."""
 
 
 class Peers:
@@ -41,32 +41,32 @@ class Peers:
         return module
 
     def unshared(self, wrapped: nn.Module) -> contextlib.AbstractContextManager[Any]:
-        """Around passes whose gradients are added up here, before those of the last pass are shared with them."""
+        """Around passes whose gradients are accumulated locally; the last pass then shares the sum."""
         return contextlib.nullcontext()
 
     def share(self, index: Tensor) -> tuple[Tensor, float]:
-        """The part of a batch that is this peer's, and what its mean loss is to be multiplied by."""
+        """This peer's part of a batch, and the weight of its mean loss."""
         return index, 1.0
 
     def agree(self, losses: list[float], lap: Lap, stop: bool) -> tuple[list[float], Lap, bool]:
-        """The losses of some steps' whole batches; the seconds and the wish to stop of peer 0, the core-seconds of
-        all."""
+        """The losses of some steps, each over its whole batch; seconds and the request to stop from peer 0;
+        core-seconds of all."""
         return losses, lap, stop
 
     def same(self, value: Any) -> Any:
-        """What peer 0 has, on every peer."""
+        """Send peer 0's value to every peer."""
         return value
 
     @contextlib.contextmanager
     def together(self) -> Iterator[None]:
-        """Around what all peers do; at the end they part."""
+        """Around the work of all peers; at the end the group is dissolved."""
         yield
 
 
 ALONE = Peers()
-NO_RATES = Optimizer(batch=1, lr=1e-3, lr_min=1e-3, weight_decay=0.0)  # to see which kind of optimiser is made of them
-# How a connection that broke is reported. gloo raises plain RuntimeErrors that name its source file; nccl and the
-# meeting place raise torch's own. What else nccl complains of (two processes on one GPU, a CUDA error) is no loss.
+NO_RATES = Optimizer(batch=1, lr=1e-3, lr_min=1e-3, weight_decay=0.0)  # only to see what kind of optimiser they get
+# How a broken connection is reported. gloo raises plain RuntimeErrors that name its source file; nccl and the
+# rendezvous raise torch's own. Other errors of nccl (two processes on one GPU, a CUDA error) are not a lost peer.
 GLOO_LOST = ("closed by peer", "reset by peer", "Broken pipe", "Timed out waiting", "Application timeout")
 NCCL_LOST = (
     *("ncclRemoteError", "remote process exited", "Watchdog caught collective operation timeout"),
@@ -76,7 +76,7 @@ STORE_LOST = ("closed by peer", "reset by peer", "Broken pipe", "Socket Timeout"
 
 
 def is_lost_peer(error: BaseException) -> bool:
-    """Whether an error says that another peer is gone, and not what it did itself."""
+    """Whether an error means that another peer is gone, rather than a fault of this one."""
     text = str(error)
     if isinstance(error, dist.DistBackendError):
         return any(words in text for words in NCCL_LOST)

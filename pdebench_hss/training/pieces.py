@@ -8,9 +8,9 @@ before clipping and the optimiser see it. How large a piece is follows from size
 measurement of time or of the machine, so a trial has the same pieces, and the same bits, wherever it runs.
 
 For the cache, on a CPU: where a whole batch keeps more than `LARGE` bytes for its backward pass, a piece is the largest
-power of two of samples that keep at most `CACHE`, plus as many bytes as the weights have, which each piece reads and
-whose gradients it writes. A batch stays whole where pieces would repeat more than `REPEATED` of the arithmetic: what a
-model computes once per step, whatever the batch, each piece would compute again.
+power of two of samples that keep at most `CACHE` bytes plus the bytes of the weights, because each piece reads the
+weights and writes their gradients. A batch stays whole where pieces would repeat more than `REPEATED` of the
+arithmetic: what a model computes once per step, whatever the batch, each piece would compute again.
 
 For memory, on any device: with a limit (``--max-memory``) a piece also has to fit in it.
 
@@ -39,12 +39,12 @@ from .objective import Objective
 from .splitting import why_not_split
 from .trial_device import kept_random_state
 
-# Chosen once by benchmarks/pieces.py (docs/kernels.md), and constants ever since: were they read from the machine, the
-# same trial would have other bits elsewhere.
+# Chosen once by benchmarks/pieces.py (docs/kernels.md) and fixed: if they were read from the machine, the same trial
+# would give other bits elsewhere.
 CACHE = 48 * 2**20
 LARGE = 2 * CACHE
 REPEATED = 1 / 16
-LIBRARIES = 96 * 2**20  # what code and workspaces of torch take when they are used for the first time
+LIBRARIES = 96 * 2**20  # memory of torch's code and workspaces, allocated on first use
 SMALLEST = 2  # samples of a piece: several libraries are slow with one
 
 
@@ -54,10 +54,10 @@ class Pieces:
 
     samples: int | None
     why: str
-    sample_bytes: int | None = None  # kept for the backward pass; None where nobody had to look
+    sample_bytes: int | None = None  # kept for the backward pass; None where it was not needed
 
     def facts(self, batch: int) -> dict[str, Any]:
-        """As a record has it."""
+        """In the form of a record."""
         known = {} if self.sample_bytes is None else {"sample_bytes": self.sample_bytes}
         return {"samples": self.samples or batch, "batch": batch, "why": self.why, **known}
 
@@ -76,7 +76,7 @@ def choose(
 ) -> Pieces:
     """For batches of at most this many samples, in ``room`` bytes besides weights and data if that is limited.
 
-    The model itself is left alone: a copy is looked at. Raises `MemoryError` where no piece fits.
+    A copy is measured, so the model does not change. Raises `MemoryError` if no piece fits.
     """
     declared = _declared(type(objective.module))
     if room is None:
@@ -88,7 +88,7 @@ def choose(
             return whole(declared)
     try:
         twin = objective.of(copy.deepcopy(objective.module).train())
-    except (TypeError, RuntimeError) as error:  # what holds a handle or a graph can't be copied
+    except (TypeError, RuntimeError) as error:  # models that hold a handle or a graph can't be copied
         return whole(f"the model can't be copied, to see what a sample takes ({type(error).__name__})")
     sizes = USUAL if room is None else FEWEST
     x, y = (_first(t, sizes[1], device) for t in (objective.train.inputs, objective.train.outputs))
@@ -114,8 +114,8 @@ FITS = "what a batch keeps for its backward pass fits in the cache"
 def room_in(limit: int, objective: Objective, fields: int, device: torch.device) -> int:
     """What a limit in bytes leaves for activations.
 
-    Training pairs and weights with gradients and two moments are there besides; on a CPU also the fields that the pairs
-    were made of, in bytes, and what libraries take for themselves.
+    Training pairs and weights with gradients and two moments are subtracted; on a CPU also the original fields
+    of the pairs, in bytes, and the libraries' own memory.
     """
     weights = sum(p.nbytes for p in objective.module.parameters())
     held = objective.train.inputs.nbytes + objective.train.outputs.nbytes + 4 * weights
@@ -131,12 +131,12 @@ def room_in(limit: int, objective: Objective, fields: int, device: torch.device)
 def size_of(
     takes: Footprint, batch: int, weights: int, device: torch.device, room: int | None
 ) -> tuple[int | None, str]:
-    """Samples of a piece, None if the batch is to be whole, and why. ``weights`` in bytes."""
+    """Samples of a piece, or None if the batch stays whole, and the reason. ``weights`` in bytes."""
     size, why = for_cache(takes, batch, weights) if device.type == "cpu" else (None, f"a {device.type} has no cache")
     if room is None or takes.peak.at(min(size or batch, batch)) <= room:
         return size, why
     largest = _power_of_two(takes.peak.most(room))
-    if largest < SMALLEST:  # as many as it takes to see what a sample takes
+    if largest < SMALLEST:  # as many samples as the measurement itself needs
         raise MemoryError(f"{_too_much(takes, SMALLEST, room)}; raise --max-memory")
     return largest, f"for --max-memory: {_too_much(takes, batch, room)}"
 
@@ -154,7 +154,7 @@ def for_cache(takes: Footprint, batch: int, weights: int) -> tuple[int | None, s
 
 
 def in_pieces(step: Step, samples: int | None, unshared: Callable[[], AbstractContextManager[Any]]) -> Step:
-    """The step of a batch as the steps of its pieces, which are of one size or differ by one sample."""
+    """The step of a batch as the steps of its pieces, whose sizes differ by at most one sample."""
     if samples is None:
         return step
 
@@ -170,7 +170,7 @@ def in_pieces(step: Step, samples: int | None, unshared: Callable[[], AbstractCo
 
 
 def sizes_in(n: int, samples: int | None) -> set[int]:
-    """Of the pieces of n samples."""
+    """The sizes of the pieces of n samples."""
     count = -(-n // (samples or n))
     return {n // count, -(-n // count)}
 
@@ -185,13 +185,13 @@ def _declared(model: type) -> str | None:
 
 
 def _first(samples: Tensor, count: int, device: torch.device) -> Tensor:
-    """As many as a footprint needs, some of them twice where there are not so many."""
+    """As many samples as a footprint needs; some are repeated if there are too few."""
     return samples[torch.arange(count, device=samples.device) % len(samples)].to(device)
 
 
 def _kept_by_a_sample(objective: Objective, x: Tensor, y: Tensor, batch: int, precision: str, sizes: Sizes) -> int:
-    """Bytes for the backward pass, or somewhat more than that where the batch is small anyway."""
-    # What a model makes once and keeps for all calls it makes in this one.
+    """Bytes kept for the backward pass; an upper bound where the batch is small anyway."""
+    # The first call also fills the model's caches.
     few = footprint.kept_bytes(objective, x[: sizes[0]], y[: sizes[0]], precision)
     if batch * few / sizes[0] <= LARGE:
         return few // sizes[0]
@@ -199,7 +199,7 @@ def _kept_by_a_sample(objective: Objective, x: Tensor, y: Tensor, batch: int, pr
 
 
 def _power_of_two(limit: float) -> int:
-    """The largest up to a limit; 0 if there is none."""
+    """The largest power of two up to a limit; 0 if there is none."""
     return 1 << (int(limit).bit_length() - 1) if limit >= 1 else 0
 
 

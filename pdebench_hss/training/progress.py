@@ -1,4 +1,4 @@
-"""How far a training is: what a trial tells on its way. No torch."""
+"""The progress of a training run, as its trial reports it. No torch."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 
 @dataclass(frozen=True)
 class Progress:
-    """``total`` steps are None where only the clock can tell; ``fraction`` is the share of the budget that is used."""
+    """``total`` steps are None where only the clock decides; ``fraction`` is the used share of the budget."""
 
     step: int
     total: int | None
@@ -20,7 +20,7 @@ class Progress:
 
     @classmethod
     def from_plain(cls, values: Mapping[str, float | None]) -> Progress | None:
-        """From what a model's process sent; None if it does not say how far it is."""
+        """From what a model's process sent; None if that is not a valid report."""
         step, total, fraction, loss = map(values.get, ("step", "total", "fraction", "loss"))
         if "total" not in values or step is None or fraction is None or loss is None:
             return None
@@ -31,4 +31,4 @@ Emit = Callable[[Progress], None]
 
 
 def say_nothing(progress: Progress) -> None:
-    """For trials whose progress nobody reads."""
+    """For trials whose progress is not shown."""

@@ -4,9 +4,9 @@
     throughput  answers a second in batches of b, for the b among 1, 4, 16, ... up to all test inputs that gives most
 
 Both are medians of repeated calls, and their spread is the 10th and the 90th percentile of the same calls: a model that
-must answer in time is judged by its slow answers. The machine is as busy as the run makes it; what else it did is in
-the spread. A measurement takes at most `SHARE` of the time that the trial took so far (within `LIMITS`), so it does not
-slow a board down, but always a few calls.
+must answer in time is judged by its slow answers. The machine is as busy as the run makes it; other load shows in the
+spread. A measurement makes at least a few calls and takes at most `SHARE` of the trial's time so far (within `LIMITS`),
+so it does not slow a board down.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ import numpy as np
 
 from .evaluation import Predictor
 
-SHARE = 0.01  # of the trial's time until then
+SHARE = 0.01  # share of the trial's time so far
 LIMITS = (0.05, 1.0)  # seconds
 FEWEST, MOST = 3, 200  # calls
 STEP = 4  # between sizes of batches
-GAIN = 1.05  # a larger batch must give so much more, or the search ends
+GAIN = 1.05  # the search ends unless a larger batch gives this factor more
 SPREAD = (0.1, 0.5, 0.9)
 
 
 def measure_serving(predict: Predictor, inputs: np.ndarray, spent: float) -> dict[str, float]:
-    """For `Record.serving`; ``spent`` seconds were the trial's until now."""
+    """For `Record.serving`; ``spent`` are the trial's seconds so far."""
     allowed = min(max(SHARE * spent, LIMITS[0]), LIMITS[1])
     one = predict.in_batches_of(1)
     one(inputs[:1])  # the first call of a shape may prepare something
@@ -42,7 +42,7 @@ def measure_serving(predict: Predictor, inputs: np.ndarray, spent: float) -> dic
 
 
 def call_seconds(call: Callable[[int], object], allowed: float, most: int = MOST) -> list[float]:
-    """Seconds of each of several calls, which are numbered from 0."""
+    """Seconds of each of several calls, numbered from 0."""
     seconds: list[float] = []
     while len(seconds) < FEWEST or (sum(seconds) < allowed and len(seconds) < most):
         start = time.perf_counter()
@@ -52,7 +52,7 @@ def call_seconds(call: Callable[[int], object], allowed: float, most: int = MOST
 
 
 def _best_batch(predict: Predictor, inputs: np.ndarray, single: list[float], allowed: float) -> tuple[int, list[float]]:
-    """The size of batch that gives most answers a second, and the seconds of calls of it."""
+    """The batch size with the most answers a second, and the seconds of its calls."""
     best, calls, batch = 1, single, STEP
     while batch <= len(inputs) and allowed > 0:
         many, block = predict.in_batches_of(batch), inputs[:batch]

@@ -1,8 +1,8 @@
 """Whether the gradient of a batch is the mean of its parts' gradients: what peers and pieces rely on.
 
-A forward pass that draws random numbers draws others when the batch is split; one that changes buffers computes
-statistics of a part; a loss may be something else than a mean over samples, and samples may influence each other in
-ways that leave no trace. All are found by trying it on two samples, whatever the layers are called.
+It is not if the forward pass draws random numbers (a split batch draws others) or changes buffers (statistics of a
+part), if the loss is not a mean over samples, or if samples influence each other in some other way. All of this is
+found by a trial on two samples, without looking at the types of layers.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from ..contract.traits import has_own_loss
 from .objective import Objective
 from .trial_device import kept_random_state, random_state
 
-TOLERANCE = 1e-3  # of the gradient: far above rounding in float32, far below what one sample does to another
+TOLERANCE = 1e-3  # relative to the gradient: far above float32 rounding, far below what one sample does to another
 
 
 def why_not_split(objective: Objective, x: Tensor, y: Tensor, device: torch.device) -> str | None:

@@ -1,6 +1,6 @@
 """How the weights change: by batches in an order that all models share, or by gradients of the whole training set.
 
-Both ways answer one question, `take`: go on from what was spent, and say what was done. The loop keeps the books.
+Both have one method, `take`: continue from what was spent, and return what was done. The loop keeps account.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .peers import Peers
 from .trial_device import CPU, free_memory
 from .windows import TrainSet
 
-WINDOW_SECONDS = 0.1  # of work given to a GPU before the host waits for it
+WINDOW_SECONDS = 0.1  # seconds of work queued on a GPU before the host waits for it
 WINDOW_STEPS = 64
 
 
@@ -32,7 +32,7 @@ class Diverged(Exception):
 
 @dataclass(frozen=True)
 class Done:
-    """Gradients that were computed: the loss of each, the samples it saw, and how many steps of a budget it is."""
+    """Computed gradients: the loss of each, the samples it saw, and how many steps of a budget it counts as."""
 
     losses: list[float]
     samples: list[int]
@@ -61,10 +61,10 @@ class BatchOrder:
 
 
 class Pace:
-    """How many steps to start before the host waits for the device: to read a loss is to wait.
+    """How many steps to queue before the host waits for the device: reading a loss means waiting.
 
     On a CPU there is nothing to wait for, and every loss is read at once. On a GPU a window is about `WINDOW_SECONDS`
-    of work, less where a budget of seconds ends soon. All is computed from numbers that peers agree on.
+    of work, less where a budget of seconds ends soon. It depends only on numbers that peers agree on.
     """
 
     def __init__(self, device: torch.device) -> None:
@@ -74,14 +74,14 @@ class Pace:
     def window(self, seconds_left: float) -> int:
         if self.longest == 1 or not self.step_seconds:
             return 1
-        # Half of what is left, so that the last windows are short and the end is where it should be.
+        # Half of what is left, so that the last windows are short and training ends on time.
         return max(1, min(self.longest, int(min(WINDOW_SECONDS, seconds_left / 2) / self.step_seconds)))
 
     def measured(self, steps: int, seconds: float) -> None:
         self.step_seconds = seconds / steps
 
     def ahead(self, spent: Spent, steps: int) -> Spent:
-        """What will be spent after some more steps, the time of which can only be guessed."""
+        """What will be spent after some more steps; their time can only be estimated."""
         if steps == 0:
             return spent
         return replace(spent, steps=spent.steps + steps, seconds=spent.seconds + steps * self.step_seconds)
@@ -123,7 +123,7 @@ class WholeSet:
         self.pace = Pace(CPU)
 
     def affordable(self, total: int | None) -> int | None:
-        """The steps that whole evaluations make of a number of steps."""
+        """A number of steps rounded to whole evaluations."""
         if total is None:
             return None
         if total < self.order.per_epoch:
@@ -159,7 +159,7 @@ class WholeSet:
             for index in torch.arange(n, device=device).split(self.order.batch)
         ]
         loss = torch.stack(parts).sum().item()
-        if not math.isfinite(loss):  # a line search would look for a way around it
+        if not math.isfinite(loss):  # a line search would try to get around it
             raise Diverged(f"loss is {loss} at step {spent.steps}")
         return loss
 
@@ -180,7 +180,7 @@ class Samples:
 
 
 def _read(losses: list[Tensor]) -> list[float]:
-    """The one wait for the device: everything that was started before is done afterwards."""
+    """The only place that waits for the device: afterwards everything started before is done."""
     return [losses[0].item()] if len(losses) == 1 else torch.stack(losses).tolist()
 
 

@@ -1,10 +1,10 @@
-"""What a trial does with its device, and leaves as it found it: flags, memory, random numbers.
+"""A trial's device. Flags, memory and random numbers are left as they were found.
 
-Every model computes in the same precision. torch allows TF32, 10 bits of mantissa instead of 23, in cuDNN and not in
-matrix products: left alone, networks of convolutions would compute in another precision than the rest. Both are off
-unless ``--precision`` asks for it.
+Every model computes in the same precision. By default torch allows TF32, 10 bits of mantissa instead of 23, in cuDNN
+but not in matrix products, so convolutions would be less precise than the rest. Both are off unless ``--precision``
+asks for TF32.
 
-A CPU trial asks CUDA nothing: to ask would start it, on the GPU, for nothing.
+A CPU trial makes no CUDA call: any call would start CUDA on the GPU for nothing.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from torch import Tensor
 from ..base import devices, machine
 
 CPU = torch.device("cpu")
-DETERMINISTIC = ("cuda",)  # where atomics make sums depend on chance; elsewhere torch repeats itself anyway
+DETERMINISTIC = ("cuda",)  # only there do atomics make sums depend on chance
 UNREPEATABLE = "does not have a deterministic implementation"
 
 
 def torch_device(kind: str, gpu: int = 0) -> torch.device:
-    """With an index: torch 2.4 refuses to tell the free memory of a ``cuda`` without one."""
+    """With an index: without one, torch 2.4 does not report the free memory of ``cuda``."""
     return torch.device(kind, gpu) if kind == "cuda" else torch.device(kind)
 
 
 def float64_device(device: torch.device) -> torch.device:
-    """Where float64 is kept: Apple's GPUs have none."""
+    """The device for float64 arrays: Apple's GPUs don't support them."""
     return CPU if device.type == "mps" else device
 
 
@@ -44,7 +44,7 @@ def autocast(device: torch.device, precision: str) -> contextlib.AbstractContext
 
 
 def synchronize(device: torch.device) -> None:
-    """Wait for what was started, before a clock is read."""
+    """Wait for pending work before a clock is read."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)
     elif device.type == "mps":
@@ -52,7 +52,7 @@ def synchronize(device: torch.device) -> None:
 
 
 def free_memory(device: torch.device) -> int | None:
-    """Bytes free on a GPU; None where the device's memory is the host's."""
+    """Free bytes of a GPU; None where the device uses the host's memory."""
     return int(torch.cuda.mem_get_info(device)[0]) if device.type == "cuda" else None
 
 
@@ -60,7 +60,7 @@ def free_memory(device: torch.device) -> int | None:
 
 
 def random_state(device: torch.device) -> dict[str, Tensor]:
-    """Of the host and of this device alone, by kind: how many others there are must not matter."""
+    """Random states of the host and of this device alone, by kind: the number of other devices must not matter."""
     states = {"cpu": torch.get_rng_state()}
     if device.type == "cuda":
         states["cuda"] = torch.cuda.get_rng_state(device)
@@ -70,7 +70,7 @@ def random_state(device: torch.device) -> dict[str, Tensor]:
 
 
 def set_random_state(device: torch.device, states: Mapping[str, Tensor]) -> None:
-    """Raises ValueError, and changes nothing, if the states are those of another kind of device."""
+    """Raises ValueError and changes nothing if the states belong to another kind of device."""
     if not isinstance(states, Mapping) or set(states) != {"cpu", device.type}:
         raise ValueError(f"no random state of {device.type}")
     try:
@@ -96,7 +96,7 @@ def kept_random_state(device: torch.device) -> Iterator[None]:
 
 
 class TrialDevice:
-    """The device of one trial. Inside ``with``, flags are the trial's; afterwards, the process's own again."""
+    """The device of one trial. Inside ``with`` the trial's flags are set; afterwards the process's own are restored."""
 
     def __init__(self, kind: str, gpu: int = 0, precision: str = devices.DEFAULT_PRECISION) -> None:
         self.device, self.precision = torch_device(kind, gpu), precision
@@ -104,7 +104,7 @@ class TrialDevice:
         self._facts: dict[str, Any] = {}
         self._gpus: tuple[str, ...] = ()
         self._held_on_host, self._held = machine.reset_peak_memory(), 0
-        self._stack = contextlib.ExitStack()  # gives back what was changed
+        self._stack = contextlib.ExitStack()  # restores what was changed
 
     def __enter__(self) -> TrialDevice:
         _set_tf32(self._stack, self.precision == "tf32")
@@ -117,7 +117,7 @@ class TrialDevice:
         self._stack.close()
 
     def start(self) -> torch.device:
-        """The device is going to be used: not before this does CUDA start."""
+        """Call it before the device is first used: CUDA starts here and not earlier."""
         if self.device.type == "cuda":
             self._start_cuda()
         if self.device.type in DETERMINISTIC:
@@ -126,7 +126,7 @@ class TrialDevice:
         return self.device
 
     def use_host(self) -> torch.device:
-        """A closed form is fitted, and so predicts, where its arrays are."""
+        """Closed forms are fitted, and predict, where their arrays are."""
         self.device = CPU
         return self.device
 
@@ -149,16 +149,16 @@ class TrialDevice:
         return found
 
     def _start_cuda(self) -> None:
-        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # without it cuBLAS may sum in any order
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # otherwise cuBLAS may sum in any order
         torch.cuda.init()
         self._stack.callback(torch.cuda.set_device, torch.cuda.current_device())
-        torch.cuda.set_device(self.device)  # nccl and Triton take the current one
+        torch.cuda.set_device(self.device)  # nccl and Triton use the current device
         torch.cuda.reset_peak_memory_stats(self.device)
         self._held = int(torch.cuda.memory_allocated(self.device))
         self._gpus = (torch.cuda.get_device_name(self.device),)
 
     def _watch_warnings(self) -> None:
-        """Note operators that torch can't make deterministic; other warnings go where they would go."""
+        """Note operators that torch can't make deterministic; other warnings are shown as usual."""
         self._stack.enter_context(warnings.catch_warnings())
         warnings.filterwarnings("default", message=f".*{UNREPEATABLE}")
         show = warnings.showwarning
@@ -178,7 +178,7 @@ def _tf32() -> dict[str, bool]:
 
 
 def _set_tf32(stack: contextlib.ExitStack, allowed: bool) -> None:
-    # Reading raises in a process that has set torch's newer flags (fp32_precision): those can't be given back.
+    # Reading raises if the process has set torch's newer flags (fp32_precision): those can't be restored.
     with contextlib.suppress(RuntimeError):
         stack.callback(torch.set_float32_matmul_precision, torch.get_float32_matmul_precision())
     with contextlib.suppress(RuntimeError):
@@ -188,11 +188,11 @@ def _set_tf32(stack: contextlib.ExitStack, allowed: bool) -> None:
 
 
 def _be_deterministic(stack: contextlib.ExitStack) -> None:
-    """Where torch has a deterministic algorithm, take it; where it hasn't, warn instead of failing."""
+    """Use deterministic algorithms where torch has them; elsewhere warn instead of failing."""
     asked = torch.are_deterministic_algorithms_enabled()
     warned = torch.is_deterministic_algorithms_warn_only_enabled()
     stack.callback(torch.use_deterministic_algorithms, asked, warn_only=warned)
     torch.use_deterministic_algorithms(True, warn_only=True)
     fills: Any = torch.utils.deterministic
     stack.callback(setattr, fills, "fill_uninitialized_memory", fills.fill_uninitialized_memory)
-    fills.fill_uninitialized_memory = False  # it would fill every new array with NaN, at the price of a pass
+    fills.fill_uninitialized_memory = False  # it would fill every new array with NaN, which costs a pass over memory

@@ -1,9 +1,8 @@
 """Compile before the clock starts: one forward and backward pass for each size of batch, on a copy of the model.
 
-On a GPU the first pass of a shape compiles kernels and loads libraries, seconds that a budget of seconds must not be
-charged with. A copy does it, so whatever a pass leaves in a model (weights, buffers, stored rows) and the random
-states stay as they were: nothing that is computed afterwards depends on it. A CPU has nothing to compile: it is not
-done there.
+On a GPU the first pass of a shape compiles kernels and loads libraries. That takes seconds, which must not be charged
+to a budget of seconds. A copy of the model is used, and random states are restored, so nothing that is computed
+afterwards depends on the warm-up. A CPU has nothing to compile and needs none.
 """
 
 from __future__ import annotations
@@ -26,8 +25,8 @@ def needed(device: torch.device) -> bool:
 
 
 def batch_sizes(n: int, batch: int, processes: int = 1, piece: int | None = None) -> list[int]:
-    """Those that occur in an epoch: the full batch, and the last one if it is smaller; or a process' share of them, or
-    the pieces of that."""
+    """The batch sizes of an epoch: the full batch, and the last one if it is smaller; or a process's share of them, or
+    the pieces of that share."""
     shares = {-(-size // processes) for size in (min(batch, n), n % min(batch, n)) if size}
     return sorted(set().union(*(sizes_in(share, piece) for share in shares)), reverse=True)
 
@@ -40,13 +39,13 @@ def warm_up(
     device: torch.device,
     precision: str = DEFAULT_PRECISION,
 ) -> float:
-    """Seconds that it took; 0 where it is not needed, or where the model can't be copied."""
+    """Returns the seconds it took; 0 where it is not needed, or where the model can't be copied."""
     if not needed(device):
         return 0.0
     started = time.perf_counter()
     try:
         twin = copy.deepcopy(objective.module)
-    except (TypeError, RuntimeError) as error:  # what holds a handle or a graph can't be copied
+    except (TypeError, RuntimeError) as error:  # models that hold a handle or a graph can't be copied
         print(f"no warm-up: the model can't be copied ({type(error).__name__}: {error})")
         return 0.0
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):

@@ -1,13 +1,13 @@
 """From samples to training pairs: normalised tensors, and for rollout tasks windows of consecutive frames.
 
-A trajectory u_0, ..., u_S is cut into windows that start at every frame they fit at. A model that sees h frames
-(`TaskSpec.history`) and is trained on k steps (``unroll``) gets, of the window whose newest known frame is u_t,
+A trajectory u_0, ..., u_S is cut into all windows that fit in it. A model that sees h frames (`TaskSpec.history`) and
+is trained on k steps (``unroll``) gets, for the window whose newest known frame is u_t,
 
     input    u_t, u_{t-1}, ..., u_{t-h+1}                       (h c, *grid), newest first
     output   u_{t+1} - u_t, ..., u_{t+k} - u_{t+k-1}            (k, c, *grid); (c, *grid) for k = 1
 
-The normaliser is fitted to all frames and all residuals of the training trajectories, so it depends neither on k nor,
-but for the number of channels, on h: the frames of one field share one scale.
+The normaliser is fitted to all frames and all residuals of the training trajectories. So it does not depend on k, and
+on h only in its number of channels: the frames of one field share one scale.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def trajectories(inputs: np.ndarray, outputs: np.ndarray, task: TaskInfo) -> np.
 
 def windows(frames: np.ndarray, residuals: np.ndarray, history: int, unroll: int = 1) -> tuple[np.ndarray, np.ndarray]:
     """Inputs ``(windows, history * c, *grid)`` and the residuals of the steps after them."""
-    count = frames.shape[1] - history - unroll + 1  # of windows in a trajectory
+    count = frames.shape[1] - history - unroll + 1  # windows per trajectory
     newest = history - 1
     seen = [frames[:, newest - lag : newest - lag + count] for lag in range(history)]  # each (n, count, c, *grid)
     following = [residuals[:, newest + step : newest + step + count] for step in range(unroll)]

@@ -1,1 +1,1 @@
-"""A trial from its key to its record: fitting, scoring, the store, and what is believed when it is read."""
+"""A trial from its key to its record: fitting, scoring, the store, and the checks when a record is read."""

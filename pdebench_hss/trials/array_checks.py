@@ -1,4 +1,4 @@
-"""What the arrays beside a record must be: errors whose means the record states, and curves and pictures to draw."""
+"""Checks of a record's arrays: errors must have the means that it states, curves and pictures must be drawable."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ ERRORS = ("test_err", "val_err", "relative_l2", "trajectory_l2", "rmse", "max_er
 
 
 def check_errors(fields: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> None:
-    """The errors that a record states are the means of the errors of its samples: of test, or those held out. So are
-    its further metrics; one that has no finite value for a sample is not stated."""
+    """Every error that a record states must be the mean over its test or held-out samples. So must its further metrics;
+    one without a finite value for some sample is not stated."""
     import numpy as np
 
     from ..training.metrics import mean_of
@@ -40,8 +40,8 @@ def check_errors(fields: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) ->
 
 
 def means_behind(metrics: Mapping[str, float], arrays: Mapping[str, np.ndarray]) -> dict[str, float]:
-    """The errors of a record of schema 1, to the last digit: nothing but its samples, which have a CRC, vouches for the
-    digits beyond `ROUNDING`."""
+    """The errors of a record of schema 1, to the last digit: digits beyond `ROUNDING` are only backed by its samples,
+    which have a CRC."""
     from ..training.metrics import mean_of
 
     behind = {name: arrays[f"error_{name}"] for name in metrics if f"error_{name}" in arrays}

@@ -1,13 +1,13 @@
-"""The arrays beside a record, read as if a stranger had written them.
+"""The arrays stored with a record, read as untrusted input.
 
-An ``.npz`` file is a zip archive of ``.npy`` members, and both formats state sizes that need not be true. Here a size
-is believed only after it was compared with something real: a member's with the bytes of the file (deflate can't expand
-more than 1032 times), a shape with the number of bytes that came out. So no header, whatever it claims, makes us
-allocate more than the reader allows. Every member is checked by its CRC; nothing is unpickled.
+An ``.npz`` file is a zip archive of ``.npy`` members, and both formats state sizes that need not be true. Here every
+stated size is first compared with a real one: a member's with the bytes of the file (deflate can't expand more than
+1032 times), a shape's with the number of bytes that came out. So no header, whatever it claims, makes us allocate more
+than the reader allows. Every member is checked by its CRC; nothing is unpickled.
 
-The zip format is read here and not by the standard library because what we write is a small part of it (PKWARE's
-APPNOTE, sections 4.3.7, 4.3.12 and 4.3.16: deflated or stored members, no encryption, no comment), and because a board
-of ten thousand records is read in seconds this way.
+The zip format is parsed here and not by the standard library because we write only a small part of it (PKWARE's
+APPNOTE, sections 4.3.7, 4.3.12 and 4.3.16: deflated or stored members, no encryption, no comment), and because this
+reads a board of ten thousand records in seconds.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ class _Member(NamedTuple):
 
 
 def read_arrays(content: bytes, names: Collection[str] = (), limit: int = LARGEST) -> dict[str, np.ndarray]:
-    """The arrays of an ``.npz`` file, or those that are named, of at most ``limit`` bytes together. Raises `BadFile`
-    for anything that is not as it says."""
+    """The arrays of an ``.npz`` file, or the named ones, at most ``limit`` bytes in total. Raises `BadFile` if anything
+    is not what the file states."""
     if not content:
         raise BadFile("the file of its arrays is empty")
     chosen = [member for member in _members(content) if not names or member.name in names]

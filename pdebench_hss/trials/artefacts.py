@@ -1,12 +1,12 @@
-"""The models that trials leave, in a board's folder ``models/``. Light: what the bytes mean is known to `weights`.
+"""The models that trials leave, in a board's folder ``models/``. Light: only `weights` knows what the bytes mean.
 
     models/<key>.json           what the model is: its task, options, normaliser, plugin, and the hash of the next file
     models/<key>.safetensors    its weights
     models/packed.zip           all of these in one file, once a board is packed
 
-A record names the hash of its model's JSON file, and that the hash of the weights: bytes that were changed are refused.
-Both files are written under names of their own before the record, and renamed after it, so that a kill at any moment
-leaves the record and the model before, or both new ones; a record never names a model that was not there.
+A record holds the hash of its model's JSON file, which holds the hash of the weights: changed bytes are refused. Both
+files are written under temporary names before the record and renamed after it. A kill at any moment leaves the old
+record and model or both new ones; a record never names a model that was never written.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ if TYPE_CHECKING:
 
 SCHEMA = 1  # of the JSON file
 PACKED = "packed.zip"
-PENDING = ".new"  # before the suffix of a file whose record may not be written yet
+PENDING = ".new"  # precedes the suffix of a file whose record may not be written yet
 SUFFIXES = (".json", ".safetensors")
 LARGEST_DESCRIPTION = 16 << 20  # bytes
 LARGEST_WEIGHTS = 1 << 40
-EPOCH = (1980, 1, 1, 0, 0, 0)  # of members of the pack: the same models give the same bytes
+EPOCH = (1980, 1, 1, 0, 0, 0)  # fixed date of the pack's members: the same models give the same bytes
 
 
 class NoModel(BadFile):
-    """There is no model to load, and why."""
+    """There is no model to load; the message says why."""
 
 
 class ModelFiles:
@@ -62,7 +62,7 @@ class ModelFiles:
         return description, self._find(record.key, ".safetensors", weights["sha256"], LARGEST_WEIGHTS)
 
     def has(self, record: Record) -> bool:
-        """Whether files are there that could be its model; `read` looks at their bytes."""
+        """Whether files of its model exist; only `read` checks their bytes."""
         return bool(record.artefacts.get("model", {}).get("sha256")) and all(
             any(os.path.lexists(self.folder / name) for name in _names(record.key, suffix))
             or self._is_packed(record.key)
@@ -113,7 +113,7 @@ class ModelFiles:
     # --- writing -----------------------------------------------------------------------------------------------------
 
     def write(self, record: Record) -> Record:
-        """Write what a record carries of its model under pending names; returns it with the names of what it left."""
+        """Write the model that a record carries under pending names; returns the record with its hash."""
         carried = record.left.get("model")
         if carried is None:
             return record
@@ -127,7 +127,7 @@ class ModelFiles:
         return replace(record, artefacts={**record.artefacts, "model": named})
 
     def settle(self, record: Record) -> None:
-        """After its record was written: give a model its final names, or remove that of an earlier record."""
+        """To be called after the record is written: give the model its final names, or remove an earlier record's."""
         named = record.artefacts.get("model", {}).get("sha256")
         pending = self.folder / f"{record.key}{PENDING}.json"
         is_new = named and pending.exists() and hashlib.sha256(pending.read_bytes()).hexdigest() == named
@@ -141,7 +141,7 @@ class ModelFiles:
                 final.unlink(missing_ok=True)
 
     def finish_writes(self, record_of: Callable[[str], Record | None]) -> None:
-        """The last step of writers that were killed before it; only for who holds the lock."""
+        """Do the last step of writers that were killed before it. The caller must hold the lock."""
         for path in sorted({*self.folder.glob(f"*{PENDING}.json"), *self.folder.glob(f"*{PENDING}.safetensors")}):
             key = path.name.partition(".")[0]
             if (record := record_of(key)) is not None:
@@ -152,8 +152,8 @@ class ModelFiles:
     # --- packing -----------------------------------------------------------------------------------------------------
 
     def pack(self, records: Mapping[str, Record]) -> int:
-        """The models of these records in one file, in place of their own; returns how many. Those that can't be read
-        stay where they are."""
+        """Move the models of these records into one file; returns how many. Those that can't be read stay where they
+        are."""
         good = {}
         for key, record in sorted(records.items()):
             try:
@@ -184,7 +184,7 @@ class ModelFiles:
             (self.folder / f"{key}{suffix}").unlink(missing_ok=True)
 
     def remove_all(self) -> None:
-        """Every model, and the folder if it held nothing else."""
+        """Remove every model, and the folder if it held nothing else."""
         for path in (*self.folder.glob("*.json"), *self.folder.glob("*.safetensors"), self.folder / PACKED):
             path.unlink(missing_ok=True)
         if self.folder.is_dir() and not any(self.folder.iterdir()):
@@ -192,7 +192,7 @@ class ModelFiles:
 
 
 def describe(record: Record, carried: Mapping[str, Any], weights: Mapping[str, Any]) -> dict[str, Any]:
-    """The JSON file of a model: complete by itself, for readers who have no other file of the board."""
+    """The JSON file of a model: self-contained, for readers who have no other file of the board."""
     trial, plugins = record.trial, record.provenance.get("plugins", {})
     return {
         "schema": SCHEMA,

@@ -2,8 +2,8 @@
 
     train, test inputs -> normalise -> build -> fit within the budget -> predict the test set
 
-Everything here runs where the model's code runs, so nothing of it decides a score: `scoring` does, somewhere else, from
-the predictions. What `Fitted` says besides (times, counts, the loss along the way) is this process's own claim.
+Everything here runs in the process of the model's code, so none of it decides a score: `scoring` does, in another
+process, from the predictions. The rest of `Fitted` (times, counts, the loss along the way) is this process's own claim.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import threading
 import time
 import traceback
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -40,8 +40,8 @@ from ..training.progress import Emit, say_nothing
 from ..training.serving import measure_serving
 from ..training.trial_device import TrialDevice, synchronize
 from ..training.windows import TrainSet, prepare
-from ..workers.exchange import NotPlain
-from .keeping import KEPT, build_seed, keep
+from .fitted import Fitted
+from .keeping import build_seed, keep
 from .status import Status
 
 if TYPE_CHECKING:
@@ -49,58 +49,10 @@ if TYPE_CHECKING:
     from .trial import Trial
 
 STOP = threading.Event()  # set when the trial is asked to save its state and end
-ENDINGS = (Status.OK, Status.DIVERGED, Status.FAILED, Status.OUT_OF_MEMORY, Status.OVER_BUDGET)
-CURVES = {"curve_steps", "curve_losses", "val_steps", "val_seconds", "val_errors"}
-
-
-@dataclass
-class Fitted:
-    """What is known when the model has done its part, however that ended; most fields are those of `Record`.
-
-    ``prediction`` is the answer to all test inputs in physical units; None if there is none, or if another peer has it.
-    ``val_prediction`` is the same for the training samples that were held out.
-    A classical solver with several levels also leaves the solutions of the first test samples on each of them.
-    ``model`` is the fitted model as bytes and plain values (`keeping`); None if it is not kept, for the reason
-    ``model_lost`` if that was not wanted.
-    """
-
-    status: Status = Status.OK
-    reason: str = ""
-    peer_lost: bool = False  # it ended because another peer was gone
-    seconds: dict[str, float] = field(default_factory=dict)
-    parameters: dict[str, Any] = field(default_factory=dict)
-    data: dict[str, Any] = field(default_factory=dict)
-    spent: dict[str, float] = field(default_factory=dict)
-    flops_step: float | None = None
-    predict_ms: float | None = None
-    serving: dict[str, float] = field(default_factory=dict)
-    peak_memory: int | None = None
-    provenance: dict[str, Any] = field(default_factory=dict)
-    curve: dict[str, np.ndarray] = field(default_factory=dict)
-    prediction: np.ndarray | None = None
-    val_prediction: np.ndarray | None = None
-    level_ms: dict[str, float] = field(default_factory=dict)
-    level_latency_ms: dict[str, float] = field(default_factory=dict)
-    level_solutions: dict[str, np.ndarray] = field(default_factory=dict)
-    model: dict[str, Any] | None = None
-    model_lost: str = ""
-
-    def to_plain(self) -> dict[str, Any]:
-        return {f.name: getattr(self, f.name) for f in fields(self)}
-
-    @classmethod
-    def from_plain(cls, value: Any) -> Fitted:
-        """Raises `NotPlain` if it is not of this shape: the process it comes from may have written anything."""
-        if not isinstance(value, dict) or set(value) != {f.name for f in fields(cls)}:
-            raise NotPlain("it is not what a trial leaves")
-        for name, found in value.items():
-            if not _SHAPES[name](found):
-                raise NotPlain(f"its {name} is {found!r}"[:200])
-        return cls(**{**value, "status": Status(value["status"])})
 
 
 def fit_trial(trial: Trial, context: Context, registry: Registry | None, emit: Emit, *, apart: bool = False) -> Fitted:
-    """Raises `Interrupted` if asked to stop; everything else is in what it returns."""
+    """Raises `Interrupted` if asked to stop; any other ending is in the returned value."""
     started = time.time()
     if context.threads or trial.budget.kind == "core_seconds":
         torch.set_num_threads(threads_for(trial.budget, context.threads or torch.get_num_threads()))
@@ -151,7 +103,7 @@ def _run(
         raise ValueError(f"the model was planned with {planned} and built with {found or 'nothing of its own'}")
     fitted.data["uses_train"] = traits.fits_itself(kind) or not hasattr(model, "solve")
     if traits.is_closed_form(kind):
-        where.use_host()  # such a model is fitted, and so predicts, where its arrays are
+        where.use_host()  # closed forms are fitted, and predict, where their arrays are
     start = time.perf_counter()
     normalizer, batch = _fit(model, samples, trial, context, where, fitted, emit)
     fitted.seconds.setdefault("fit", time.perf_counter() - start)
@@ -174,7 +126,7 @@ def _load(trial: Trial, context: Context, registry: Registry, apart: bool) -> bl
 
 
 def _predict(model: Any, predict: Predictor, samples: blind.BlindData, fitted: Fitted) -> None:
-    """For the samples that were held out, and for test unless that is not asked for."""
+    """Predict the held-out samples, and the test set unless the trial does not use it."""
     if samples.held_out is not None:
         fitted.val_prediction = _real(predict(samples.held_out.inputs))
     if samples.test_inputs is None:
@@ -198,7 +150,7 @@ def _real(prediction: np.ndarray) -> np.ndarray:
 
 
 def dataset_of(trial: Trial, context: Context, registry: Registry) -> tuple[data.Dataset, int, Path | None]:
-    """A trial's dataset, how many samples of train it uses, and its file if that is not where the recipe says."""
+    """A trial's dataset, how many samples of train it uses, and its file if that is not the recipe's default."""
     task = registry.task(trial.task)
     if trial.history != task.spec.history:
         task = replace(task, spec=replace(task.spec, history=trial.history))
@@ -207,7 +159,7 @@ def dataset_of(trial: Trial, context: Context, registry: Registry) -> tuple[data
 
 
 def held_out_of(trial: Trial, dataset: data.Dataset) -> np.ndarray | None:
-    """Which of the samples that it uses of train a trial does not train on, as a mask; None if it has all."""
+    """A mask of the train samples that a trial uses and does not train on; None if it trains on all of them."""
     if not trial.val:
         return None
     return held_out(trial.n_train + trial.val, trial.val, dataset.spec.cases, trial.task, trial.data_seed, trial.seed)
@@ -243,7 +195,7 @@ def _fit(
     peers = _join(model, train, context, device)
     found = _pieces(model, samples, train, trial, context, device)
     where.note(pieces=found.facts(min(batch, len(train))))
-    asked = found.samples if found.samples and context.max_memory else batch  # of a model that is asked, not trained
+    asked = found.samples if found.samples and context.max_memory else batch  # samples per batch of predictions
     with peers.together():
         fitted.flops_step = loop.count_step_flops(
             model, train, batch, peers, trial.precision, trial.detach, found.samples
@@ -269,7 +221,7 @@ def _fit(
     if state.graphs:
         where.note(cuda_graphs=state.graphs)
     fitted.spent = asdict(state.spent)
-    fitted.seconds["fit"] = state.spent.seconds  # over all sittings, if it was interrupted
+    fitted.seconds["fit"] = state.spent.seconds  # over all parts, if it was interrupted
     fitted.curve = {**state.curve.arrays(), **state.held_out.arrays()}
     return train.normalizer, asked
 
@@ -277,7 +229,7 @@ def _fit(
 def _pieces(
     model: Any, samples: blind.BlindData, train: TrainSet, trial: Trial, context: Context, device: torch.device
 ) -> pieces.Pieces:
-    """How a process' share of a batch is computed: the same on every peer, as it follows from sizes."""
+    """How a process computes its share of a batch. It follows from sizes, so it is the same on every peer."""
     objective = Objective(model, train, device, detach=trial.detach)
     limit, share = context.max_memory, -(-min(trial.optimizer.batch, len(train)) // context.peers)
     room = pieces.room_in(limit, objective, samples.nbytes, device) if limit else None
@@ -311,7 +263,7 @@ def _watch_it_train(
 
 
 def _flops_of_a_step(model: Any, train: TrainSet, trial: Trial) -> float | None:
-    """What forward and backward of a batch would cost; not known of models that can't do that before their fit."""
+    """The cost of forward and backward of a batch; None for models that can't do that before their fit."""
     try:
         return loop.count_step_flops(model, train, trial.optimizer.batch)
     except Exception:
@@ -338,7 +290,7 @@ def _join(model: Any, train: TrainSet, context: Context, device: torch.device) -
 
 
 def ended_facts(trial: Trial) -> dict[str, Any]:
-    """What is known of the machine of a trial whose process could not say it."""
+    """The machine of a trial whose process could not report it, as far as it is known."""
     gpus = devices.look().gpus[:1] if trial.device == "cuda" else ()
     return {"hardware": machine.hardware(tuple(gpu.name for gpu in gpus)), "device": trial.device}
 
@@ -371,41 +323,3 @@ def _is_out_of_memory(error: BaseException) -> bool:
     return isinstance(error, torch.cuda.OutOfMemoryError) or any(
         phrase in text for phrase in ("can't allocate memory", "cannot allocate memory", "out of memory")
     )
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
-
-
-def _is_optional_number(value: Any) -> bool:
-    return value is None or _is_number(value)
-
-
-def _is_table(value: Any) -> bool:
-    return isinstance(value, dict) and all(map(_is_optional_number, value.values()))
-
-
-def _is_curve(value: Any) -> bool:
-    arrays = isinstance(value, dict) and all(isinstance(v, np.ndarray) and v.ndim == 1 for v in value.values())
-    return arrays and set(value) <= CURVES
-
-
-_SHAPES = {
-    "status": lambda value: value in ENDINGS,
-    "reason": lambda value: isinstance(value, str) and len(value) <= 500,
-    "peer_lost": lambda value: isinstance(value, bool),
-    "seconds": _is_table,
-    "parameters": _is_table,
-    "data": lambda value: isinstance(value, dict),
-    "spent": _is_table,
-    "flops_step": _is_optional_number,
-    "predict_ms": _is_optional_number,
-    "peak_memory": _is_optional_number,
-    "provenance": lambda value: isinstance(value, dict),
-    "curve": _is_curve,
-    **dict.fromkeys(("prediction", "val_prediction"), lambda value: value is None or isinstance(value, np.ndarray)),
-    **dict.fromkeys(("serving", "level_ms", "level_latency_ms"), _is_table),
-    "model": lambda value: value is None or (isinstance(value, dict) and set(value) == KEPT),
-    "model_lost": lambda value: isinstance(value, str) and len(value) <= 500,
-    "level_solutions": lambda value: isinstance(value, dict) and all(isinstance(v, np.ndarray) for v in value.values()),
-}

@@ -6,7 +6,7 @@ from ..base.files import BadFile
 
 
 class Invalid(BadFile):
-    """A record, or an entry of a plan, that can't be believed."""
+    """A record, or an entry of a plan, that can't be trusted."""
 
 
 class Newer(Invalid):

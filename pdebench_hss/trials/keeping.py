@@ -1,10 +1,10 @@
-"""From a fitted model to what its trial leaves of it, and what the judge's half believes of that.
+"""From a fitted model to the files its trial leaves, and how the judge's half checks them.
 
     model's process     state -> bytes, if it is not too large and a copy made of them gives the same answers
     scorer's process    plain, of the stated size, readable -> the record carries it to the runner, which writes it
 
 The copy is built as `load_model` will build it. So a model that holds part of what it learned outside of its state is
-not kept, with that reason, instead of answering something else later.
+refused here, with that reason, and can't give different answers later.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ from .artefacts import LARGEST_DESCRIPTION
 from .weights import NotKept
 
 if TYPE_CHECKING:
-    from .fitting import Fitted
+    from .fitted import Fitted
     from .trial import Trial
 
 KEPT = {"weights", "tensors", "normalizer", "fields"}
-SAME = 1e-3  # between the answers of a model and of its copy, of their largest value: a GPU may sum in another order
+SAME = 1e-3  # allowed difference of a copy's answers, relative to their largest value: a GPU may sum in another order
 
 
 def build_seed(trial: Trial) -> int:
-    """Of the random numbers that a model is built with."""
+    """The seed of the random numbers that a model is built with."""
     return seed_from("init", trial.model, trial.task, trial.seed)
 
 
 def build(trial: Trial, spec: ModelSpec, task: TaskInfo, state: Mapping[str, Any]) -> Any:
-    """The model of a trial from its state; raises `BadFile` if it is not one of this model."""
+    """The model of a trial from its state; raises `BadFile` if the state belongs to another model."""
     with weights.own_random_numbers(build_seed(trial)):
         model = spec.make(task, trial.hparams)
     weights.restore(model, state)
@@ -48,10 +48,10 @@ def build(trial: Trial, spec: ModelSpec, task: TaskInfo, state: Mapping[str, Any
 
 
 def keep(fitted: Fitted, trial: Trial, spec: ModelSpec, predict: Predictor, inputs: np.ndarray, limit: int) -> None:
-    """Note the model of ``predict`` among what a trial leaves, or why not: a score does not depend on it."""
+    """Store the model of ``predict`` in what a trial leaves, or the reason why not. Scores don't depend on it."""
     assert fitted.prediction is not None
     if not np.isfinite(fitted.prediction).all():
-        return  # it will not count as ok
+        return  # its status will not be ok
     try:
         state = weights.state_of(predict.model)
         if (size := weights.size_of(state)) > limit:
@@ -79,7 +79,7 @@ def _check_copy(
     inputs: np.ndarray,
     prediction: np.ndarray,
 ) -> None:
-    """On the last batch of test, and of a rollout its first step."""
+    """On the last batch of test; for a rollout, its first step only."""
     solves = hasattr(predict.model, "solve")
     if solves and not table:
         return  # it has learned nothing
@@ -91,7 +91,7 @@ def _check_copy(
     found = copy(inputs[start:]) if solves else copy(inputs[start:], steps=1)
     expected = prediction[start:, : found.shape[1]]  # (batch, steps or channels, ...)
     if not np.abs(found - expected).max() <= SAME * max(float(np.abs(expected).max()), 1e-300):
-        raise NotKept("a copy with its state_dict() answers something else: part of what it learned is not in it")
+        raise NotKept("a copy with its state_dict() gives other answers: part of what it learned is not in it")
 
 
 def plain_normalizer(normalizer: Normalizer) -> dict[str, dict[str, list[float]]]:
@@ -128,7 +128,7 @@ def checked(kept: Mapping[str, Any], limit: int) -> dict[str, Any]:
     """What the model's process left of its model, if it can be stored; raises `NotKept` if not."""
     content, rest = kept["weights"], {name: kept[name] for name in KEPT - {"weights"}}
     if not (isinstance(content, np.ndarray) and content.dtype == np.uint8 and content.ndim == 1):
-        raise NotKept("what its process left of it is not bytes")
+        raise NotKept("its process did not leave its weights as bytes")
     if len(content) > limit + LARGEST_DESCRIPTION:  # the header counts, too
         raise NotKept(f"its process left {human_bytes(len(content))}, more than it may")
     try:

@@ -1,7 +1,7 @@
-"""Records as a run writes them: two files per trial, each written whole.
+"""Records as a run writes them: two files per trial, each written atomically.
 
 <key>.json    the record
-<key>.npz     beside it: per-sample test errors, the learning curve, three pictures
+<key>.npz     its arrays: per-sample test errors, the learning curve, three pictures
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class LiveRecords:
         return any(os.path.lexists(self.folder / f"{key}{suffix}") for suffix in (".npz", PENDING))
 
     def state(self, key: str) -> Any:
-        """What changes when the record does."""
+        """A value that changes when the record does."""
         return [file_state(f"{self.folder}{os.sep}{key}{suffix}") for suffix in SUFFIXES]
 
     def content(self, key: str) -> dict[str, Any]:
@@ -54,8 +54,8 @@ class LiveRecords:
         return validation.parse_json(read_plain(f"{self.folder}{os.sep}{key}.json", validation.LARGEST_RECORD))
 
     def arrays(self, key: str, sha256: str | None, names: Collection[str]) -> dict[str, np.ndarray]:
-        """The named arrays of a record, all if none is named. ``sha256`` of their file is not known (None) of records
-        of schema 1."""
+        """The named arrays of a record, all if none is named. For records of schema 1 the ``sha256`` of their file is
+        not known (None)."""
         found = False
         for name in (f"{key}.npz", f"{key}{PENDING}"):
             try:
@@ -70,8 +70,9 @@ class LiveRecords:
     # --- writing -----------------------------------------------------------------------------------------------------
 
     def write(self, record: Record) -> None:
-        """Three steps, so that a kill between any two leaves the record before or this one, whole: the arrays under a
-        name of their own, the JSON file that holds their hash and so decides which arrays count, their final name."""
+        """Three steps, so that a kill between any two leaves the old record or the new one, whole: write the arrays
+        under a temporary name; write the JSON file, which holds their hash and so decides which arrays count; rename
+        the arrays."""
         arrays, pending = self.folder / f"{record.key}.npz", self.folder / f"{record.key}{PENDING}"
         sha256 = write_arrays(pending, record.samples) if record.samples else ""
         write_text(self.folder / f"{record.key}.json", record.to_json(sha256))
@@ -81,7 +82,7 @@ class LiveRecords:
             arrays.unlink(missing_ok=True)  # those of an earlier record under this key
 
     def finish_writes(self) -> None:
-        """The last step of a writer that was killed before it, or the removal of arrays that never got their record."""
+        """Do the last step of a writer that was killed, or remove arrays whose record was never written."""
         for pending in self.folder.glob(f"*{PENDING}"):
             key = pending.name.removesuffix(PENDING)
             try:
@@ -94,7 +95,7 @@ class LiveRecords:
                 pending.unlink(missing_ok=True)
 
     def remove(self, key: str) -> None:
-        """The JSON file first: what a kill leaves is arrays without a record, which nobody reads."""
+        """Remove the JSON file first: a kill then leaves arrays without a record, which are never read."""
         for suffix in SUFFIXES:
             (self.folder / f"{key}{suffix}").unlink(missing_ok=True)
 
@@ -104,6 +105,6 @@ class LiveRecords:
                 path.unlink()
 
     def set_aside(self, key: str, folder: Path) -> list[Path]:
-        """Move the files of a record that is none into a folder; returns where they are now."""
+        """Move the files of an invalid record into a folder; returns where they are now."""
         moved = [set_aside(self.folder / f"{key}{suffix}", folder) for suffix in SUFFIXES]
         return [path for path in moved if path]

@@ -11,8 +11,8 @@ from ..base.files import check_writable, missing_folders, remove_made
 
 
 class BoardLock:
-    """Held while a run writes to a directory, or its records are packed. Folders that were made for it are removed at
-    the end, unless `keep` was called: a run that is refused leaves nothing behind."""
+    """Held while a run writes to a directory or packs its records. Folders created for it are removed at the end unless
+    `keep` was called: a refused run leaves nothing behind."""
 
     def __init__(self, path: Path) -> None:
         self.path, self._file = path, path / ".lock"

@@ -1,8 +1,8 @@
-"""Write a pack (`packed_records`) and put it in place of the one before, if any.
+"""Write a pack (`packed_records`) and replace the previous one, if any.
 
-The files are written under names of their own, so that what is there stays valid until all of them are complete and
-somebody has read them back. `install` then replaces the list of records, which holds the hashes of the others and so
-decides which of them count. A kill at any moment leaves the old pack or the new one, whole; `finish_install` clears up.
+The files are written under temporary names, so the existing pack stays valid until all of them are complete and have
+been read back. `install` then replaces the list of records, which holds the hashes of the other files and so decides
+which of them count. A kill at any moment leaves the old pack or the new one, whole; `finish_install` cleans up.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class PackWriter:
     def add(
         self, key: str, content: Mapping[str, Any], arrays: Mapping[str, np.ndarray], pictures: SmallPictures | None
     ) -> None:
-        """A record as it stands in its file, and its arrays without pictures."""
+        """Add a record with the content of its file, and its arrays without pictures."""
         line = {
             "key": key,
             "record": content,
@@ -51,7 +51,7 @@ class PackWriter:
         return [dtype, list(array.shape), self._values[dtype].start_of(array)]
 
     def write(self) -> PackedRecords:
-        """Write the pack under the names of a new one; returns it, to be compared before it is installed."""
+        """Write the pack under temporary names; returns it, to be compared before it is installed."""
         values = {dtype: found.planes() for dtype, found in self._values.items() if found.used}
         samples = self._write(SAMPLES, values)
         pictures = self._write(PICTURES, self._planes.arrays())
@@ -69,7 +69,7 @@ class PackWriter:
 
 
 class _Values:
-    """All values of one dtype, each distinct array of them once."""
+    """All values of one dtype; each distinct array is stored once."""
 
     def __init__(self, dtype: str) -> None:
         self.dtype = np.dtype(dtype).newbyteorder("<")
@@ -94,18 +94,18 @@ class _Values:
 
 
 def install(folder: Path) -> None:
-    """Put a new pack in place."""
+    """Make the new pack the current one."""
     os.replace(folder / f"{INDEX}{PENDING}", folder / INDEX)
     finish_install(folder)
     _flush(folder)
 
 
 def finish_install(folder: Path) -> None:
-    """The last steps of one who was killed before them, or the removal of what never became a pack."""
+    """Do the last steps of a writer that was killed, or remove files that never became a pack."""
     (folder / f"{INDEX}{PENDING}").unlink(missing_ok=True)
     pack = PackedRecords(folder)
     if pack.damage:
-        return  # what it needs is not known
+        return  # which files it needs is not known
     for name, wanted in zip((SAMPLES, PICTURES), pack.hashes() or ("", ""), strict=True):
         pending = folder / f"{name}{PENDING}"
         if wanted and _sha256(pending) == wanted:
@@ -122,7 +122,7 @@ def _sha256(path: Path) -> str:
 
 
 def _flush(folder: Path) -> None:
-    """The new names reach the disk before anything is removed because of them; not every system can be asked to."""
+    """Flush the new names to disk before old files are removed; not every system supports it."""
     with contextlib.suppress(OSError):
         handle = os.open(folder, os.O_RDONLY)
         try:

@@ -1,4 +1,4 @@
-"""Records of a finished board in three files, which `pack_writer` makes of `live_records`.
+"""Records of a finished board in three files, which `pack_writer` makes from `live_records`.
 
     packed.jsonl.gz        a line for the pack, then one per record in the order of keys
     packed.samples.npz     the arrays of all records (errors by test sample, learning curves), each distinct one once
@@ -9,14 +9,14 @@ The lines are JSON objects. Each begins with the SHA-256 of the rest of its text
     {"sha256": "…", "pack": 1, "records": 495, "samples": "<sha256 of the file>", "pictures": "<sha256 of the file>"}
     {"sha256": "…", "key": "…", "record": {…}, "samples": {"error_rmse": ["float64", [48], 1056], …}, "pictures": {…}}
 
-A record is the content of its live file, unchanged. ``samples`` says of each array its dtype, its shape and where it
-begins among all values of that dtype. In the array file the values of one dtype are a member of that name, (bytes of a
-value, values): all first bytes, then all second bytes and so on, which compresses floats best. To read it with numpy:
+A record is the content of its live file, unchanged. ``samples`` gives each array's dtype, shape and offset among all
+values of that dtype. In the array file the values of one dtype are a member of that name, (bytes of a value, values):
+all first bytes, then all second bytes and so on, which compresses floats best. To read it with numpy:
 
     np.load("packed.samples.npz")["float64"].T.copy().view("<f8").ravel()[1056 : 1056 + 48]
 
-A line or a file that is not what was packed is named and not used; the records that do not need it are. Sizes are
-bounded before anything is allocated: see `LARGEST` and `array_files`.
+A line or a file that is not what was packed is named and not used; records that do not need it can still be read. Sizes
+are bounded before anything is allocated: see `LARGEST` and `array_files`.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from .small_pictures import PICTURE, PlaneReader, SmallPictures
 from .validation import LARGEST_RECORD, Invalid, Newer, RecordWarning, parse_json
 
 INDEX, SAMPLES, PICTURES = "packed.jsonl.gz", "packed.samples.npz", "packed.pictures.npz"
-PENDING = ".new"  # behind the name of a file that is written and not yet part of the pack
+PENDING = ".new"  # suffix of a file that is written and not yet part of the pack
 VERSION = 1
 LARGEST = 512 << 20  # bytes of each file, packed and unpacked: some hundred thousand records
 LARGEST_LINE = 2 * LARGEST_RECORD
@@ -51,11 +51,11 @@ DTYPES = (*WHOLE, "float16", "float32", "float64")
 
 
 class PackDamaged(Invalid):
-    """Something that many records need is missing from a pack; its message names the file, not the record."""
+    """A pack lacks something that many records need; the message names the file, not the record."""
 
 
 class PackNewer(PackDamaged, Newer):
-    """A pack of a newer form."""
+    """A pack in a newer format."""
 
 
 @dataclass
@@ -64,7 +64,7 @@ class _Pack:
 
     lines    by key: the line of a record, or what is wrong with it
     values   by dtype: all values, (values,); or what is wrong with the file
-    damage   what is wrong with the list of records, if anything: any key may be among those that are lost
+    damage   what is wrong with the list of records, if anything: then any key may be lost
     """
 
     lines: dict[str, bytes | Invalid] = field(default_factory=dict)
@@ -74,7 +74,7 @@ class _Pack:
 
 
 def _again(error: Invalid) -> Invalid:
-    """An error to raise: one that is raised many times would remember every time."""
+    """A new error each time: one that is raised repeatedly would collect tracebacks."""
     return type(error)(*error.args)
 
 
@@ -96,7 +96,7 @@ class PackedRecords:
         self.folder, self.index = folder, index
         self._pack, self._seen = _Pack(), [None, None]
         self._planes: tuple[str, PlaneReader | None] = "", None  # the hash of their file, and what it holds
-        self._parsed: tuple[bytes, dict[str, Any]] = b"", {}  # the last line that was looked at
+        self._parsed: tuple[bytes, dict[str, Any]] = b"", {}  # the last line that was parsed
 
     def keys(self) -> set[str]:
         return set(self._read().lines)
@@ -106,12 +106,12 @@ class PackedRecords:
 
     @property
     def damage(self) -> PackDamaged | None:
-        """What keeps records from being found, or their arrays from being read."""
+        """Why some records can't be found, or their arrays can't be read."""
         pack = self._read()
         return pack.damage or (pack.values if isinstance(pack.values, PackDamaged) else None)
 
     def state(self, key: str = "") -> Any:
-        """What changes when the pack does."""
+        """A value that changes when the pack does."""
         return [file_state(self.folder / name) for name in (self.index, SAMPLES)]
 
     def content(self, key: str) -> dict[str, Any]:
@@ -125,8 +125,8 @@ class PackedRecords:
         return bool(self._line(key).get("samples"))
 
     def arrays(self, key: str, sha256: str | None, names: Collection[str]) -> dict[str, np.ndarray]:
-        """The named arrays of a record, all if none is named. ``sha256`` is that of the live file; here the pack's own
-        hash of all arrays stands in its place."""
+        """The named arrays of a record, all if none is named. ``sha256`` is that of the live file; a pack uses its own
+        hash of all arrays instead."""
         table, values = self._line(key).get("samples"), self._read().values
         if not isinstance(table, dict) or not table:
             raise Invalid("its arrays are missing")
@@ -149,12 +149,12 @@ class PackedRecords:
         return planes.pictures(entry)
 
     def lacks_pictures(self) -> bool:
-        """Some were packed, and their file can't be used."""
+        """Whether some were packed and their file can't be used."""
         _, sha256 = self._read().hashes or ("", "")
         return bool(sha256) and self._reader() is None
 
     def hashes(self) -> tuple[str, str] | None:
-        """Of the files of samples and pictures, empty where the pack has none; None if it can't tell."""
+        """Hashes of the files of samples and pictures, empty where the pack has none; None if they are unknown."""
         return self._read().hashes
 
     def _line(self, key: str) -> dict[str, Any]:
@@ -164,7 +164,7 @@ class PackedRecords:
             raise _again(pack.damage) if pack.damage else FileNotFoundError(key)
         if isinstance(line, Invalid):
             raise _again(line)
-        parsed = self._parsed  # others may look at other lines meanwhile: a server has threads
+        parsed = self._parsed  # other threads of a server may parse other lines meanwhile
         if parsed[0] is not line:
             self._parsed = parsed = line, parse_json(line)
         return parsed[1]
@@ -172,7 +172,7 @@ class PackedRecords:
     # --- the files ---------------------------------------------------------------------------------------------------
 
     def _read(self) -> _Pack:
-        """The pack, read again when its files have changed: the list of records and their arrays of one moment."""
+        """The pack, read again when its files have changed: a consistent list of records and their arrays."""
         while self._seen != (state := self.state()):
             self._pack = self._open() if state[0] else _Pack()
             self._seen = state
@@ -205,8 +205,7 @@ class PackedRecords:
             return PackDamaged(f"{SAMPLES} can't be used: {error}")
 
     def _reader(self) -> PlaneReader | None:
-        """Of pictures, which are read when they are first asked for. They are not worth a record: without their file
-        it is shown without them."""
+        """The pictures, read when they are first needed. If their file is lost, records are shown without them."""
         _, sha256 = self._read().hashes or ("", "")
         planes = self._planes
         if sha256 and planes[0] != sha256:
@@ -220,7 +219,7 @@ class PackedRecords:
         return planes[1] if sha256 else None
 
     def _file(self, name: str, sha256: str) -> bytes:
-        """An array file: who packs again replaces the list of records first, and then gives this its final name."""
+        """An array file. Packing again replaces the list of records first, and then gives this file its final name."""
         found = False
         for candidate in (name, f"{name}{PENDING}"):
             try:
@@ -234,7 +233,7 @@ class PackedRecords:
 
 
 class _Lines(Iterator[bytes]):
-    """The lines of a compressed file as far as it can be read, and what ended them."""
+    """The lines of a compressed file as far as it can be read, and why reading stopped."""
 
     def __init__(self, content: bytes) -> None:
         self._file = gzip.GzipFile(fileobj=io.BytesIO(content))
@@ -271,7 +270,7 @@ def _head(lines: _Lines) -> dict[str, Any]:
 
 
 def _by_key(lines: Iterator[bytes]) -> dict[str, bytes | Invalid]:
-    """Good lines, and what is wrong with the others whose key can still be read; no bad line hides a good one."""
+    """Good lines, and what is wrong with the others if their key can be read. A bad line never hides a good one."""
     found: dict[str, bytes | Invalid] = {}
     for line in lines:
         named = KEYED.match(line)
@@ -288,9 +287,9 @@ def _by_key(lines: Iterator[bytes]) -> dict[str, bytes | Invalid]:
 def _joined(dtype: str, planes: np.ndarray) -> np.ndarray:
     """(bytes of a value, values) -> (values,)."""
     if dtype not in DTYPES or planes.dtype != np.uint8 or planes.shape[:1] != (np.dtype(dtype).itemsize,):
-        raise BadFile(f"{dtype[:60]!r} is no member of such a file")
+        raise BadFile(f"{dtype[:60]!r} is not a member of such a file")
     if planes.ndim != 2:
-        raise BadFile(f"{dtype!r} has {planes.ndim} axes; bytes by values are two")
+        raise BadFile(f"{dtype!r} has {planes.ndim} axes instead of two, bytes by values")
     values = np.ascontiguousarray(planes.T).view(np.dtype(dtype).newbyteorder("<")).ravel()
     values.flags.writeable = False  # records share it
     return values

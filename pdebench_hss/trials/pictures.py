@@ -20,7 +20,7 @@ from ..contract.task import TaskInfo
 
 SIDE = 128
 BITS = 11
-LARGEST = 2.0**127  # what float32 holds with any number of bits; a blown-up error is drawn as this
+LARGEST = 2.0**127  # fits in float32 with any number of bits; larger errors are drawn as this value
 
 
 def pick(errors: np.ndarray) -> np.ndarray:
@@ -46,7 +46,7 @@ def pictures(
 
 
 def _error_map(task: TaskInfo, outputs: np.ndarray, prediction: np.ndarray) -> np.ndarray:
-    """(2, channels, ..., *grid), one sample after the other: the errors of all at once may not fit in memory twice."""
+    """(2, channels, ..., *grid), one sample at a time: a second copy of all errors may not fit in memory."""
     total = worst = np.zeros(1)
     for truth, guess in zip(outputs, prediction, strict=True):
         error = np.abs(_last_or_all_steps(task, np.asarray(guess, np.float64)[None] - truth)[0])
@@ -67,7 +67,7 @@ def _frame(task: TaskInfo, values: np.ndarray) -> np.ndarray:
     values = np.asarray(values, np.float64)
     if task.mask is not None:
         values = np.where(task.mask, values, np.nan)
-    for axis in range(task.dim - 1, 1, -1):  # beyond the second axis of the grid, the middle
+    for axis in range(task.dim - 1, 1, -1):  # axes after the second are cut in the middle
         values = np.take(values, task.grid[axis] // 2, axis=-1)
     for axis in range(2, values.ndim):
         side = values.shape[axis]

@@ -2,7 +2,7 @@
 
     {"schema": 3, "commands": [...], "cells": {identity of a cell: {"key": ..., "trial": {...}}}}
 
-Read like a record: cells that can't be believed are left out and named, and a plan of a newer schema is never replaced.
+It is checked like a record: invalid cells are left out and named. A plan of a newer schema is never replaced.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class PlanFile:
         self._known: tuple[Any, tuple[Cells, list[str], list[str]]] | None = None  # the state of the file, its content
 
     def _read(self) -> tuple[Cells, list[str], list[str]]:
-        """A file that has not changed since is not read again: ten thousand cells take most of a second."""
+        """An unchanged file is not read again: ten thousand cells take most of a second."""
         state = file_state(self.path)
         if state is None or self._known is None or self._known[0] != state:
             content = validation.parse_json(read_plain(self.path, validation.LARGEST_PLAN))
@@ -67,19 +67,19 @@ class PlanFile:
         self._known = file_state(self.path), (known, commands, [])
 
     def tidy(self) -> None:
-        """The same content with a line per cell, as `add` writes it: earlier versions took a line for each value."""
+        """The same content with a line per cell, as `add` writes it. Earlier versions wrote a line for each value."""
         try:
             content = validation.parse_json(read_plain(self.path, validation.LARGEST_PLAN))
             self._read()
         except (FileNotFoundError, BadFile):
-            return  # what is wrong with it is told where it is used
+            return  # whoever uses it reports what is wrong with it
         cells = content.pop("cells")
         text = "".join(_text(content, cells.items()))
         if text.encode() != self.path.read_bytes():
             write_text(self.path, text)
 
     def refuse_newer(self) -> None:
-        """A plan of a newer schema is not replaced by what this version would make of it."""
+        """Refuse to replace a plan of a newer schema."""
         try:
             self._read()
         except Newer as error:
@@ -88,7 +88,7 @@ class PlanFile:
             pass
 
     def set_aside(self, folder: Path) -> list[str]:
-        """Keep a copy of a plan whose cells will not all be written again; returns a line for each complaint."""
+        """Keep a copy of a plan if some of its cells will be dropped; returns a line for each complaint."""
         try:
             complaints = self._read()[2]
         except FileNotFoundError:
@@ -102,7 +102,7 @@ class PlanFile:
 
 
 def _text(head: Mapping[str, Any], cells: Iterable[tuple[str, Any]]) -> Iterator[str]:
-    """The file, part by part: a line for each cell, which a large plan need not have in memory all at once."""
+    """The file in parts, a line for each cell: a large plan is never in memory as one text."""
     fields = ",\n".join(f" {json.dumps(name)}: {_compact(value)}" for name, value in head.items())
     yield f'{{\n{fields},\n "cells": {{\n'
     separator = ""

@@ -1,4 +1,4 @@
-"""The predictions that trials keep if they are asked to, in a board's folder ``predictions/``.
+"""Predictions that trials keep on request, in a board's folder ``predictions/``.
 
     predictions/<key>.h5    HDF5 with one array, ``prediction`` (test samples, ...), as it was scored: physical units,
                             in the precision that errors were computed from; deflated, chunks with a Fletcher-32
@@ -7,7 +7,7 @@
 
 The scorer's process writes the file, block by block, from the array that it scored: no code of the model runs there. It
 does so under a pending name before there is a record; the runner gives it its final name after it has written the
-record, which holds the same hash. So a kill at any moment leaves a record with its predictions, or neither new one.
+record, which holds the same hash. So a kill at any moment leaves both the new record and its predictions, or neither.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ FORMAT = 1
 KIND = "predictions"  # of artefacts of a record
 SUFFIX, PENDING = ".h5", ".new.h5"
 BLOCK_BYTES = 16 << 20
-DEFLATE = 1  # floats of a network hardly get smaller with more effort
+DEFLATE = 1  # a higher level hardly makes a network's floats smaller
 
 
 class NoPredictions(BadFile):
-    """There are none, and why."""
+    """There are no predictions; the message says why."""
 
 
 class PredictionFiles:
@@ -48,7 +48,7 @@ class PredictionFiles:
         return self.folder / f"{key}{PENDING}"
 
     def path(self, record: Record) -> Path:
-        """Of the file that a record's hash is of, as far as names tell; raises `NoPredictions`."""
+        """The path of a record's file, found by name and not checked against its hash; raises `NoPredictions`."""
         named = record.artefacts.get(KIND, {})
         if not named.get("sha256"):
             raise NoPredictions(named.get("reason") or "they were not kept (run --keep-predictions)")
@@ -59,7 +59,7 @@ class PredictionFiles:
         raise NoPredictions(f"predictions/{record.key}{SUFFIX} is not there any more")
 
     def settle(self, record: Record) -> None:
-        """After its record was written: give a file its final name, or remove that of an earlier record."""
+        """To be called after the record is written: give the file its final name, or remove an earlier record's."""
         final, pending = self.folder / f"{record.key}{SUFFIX}", self.pending(record.key)
         named = record.artefacts.get(KIND, {}).get("sha256")
         if named and pending.exists() and stated_hash(pending) == named:
@@ -69,11 +69,11 @@ class PredictionFiles:
             final.unlink(missing_ok=True)
 
     def drop(self, key: str) -> None:
-        """What an attempt left that does not count."""
+        """Remove what an attempt left that does not count."""
         self.pending(key).unlink(missing_ok=True)
 
     def finish_writes(self, record_of: Callable[[str], Record | None]) -> None:
-        """The last step of writers that were killed before it; only for who holds the lock."""
+        """Do the last step of writers that were killed before it. The caller must hold the lock."""
         for pending in self.folder.glob(f"*{PENDING}"):
             key = pending.name.removesuffix(PENDING)
             if (record := record_of(key)) is not None:
@@ -110,7 +110,7 @@ def write(path: Path, trial: Trial, prediction: np.ndarray, data_sha256: str) ->
 
 
 def read(path: Path, record: Record, shape: tuple[int, ...]) -> np.ndarray:
-    """The predictions of a record, of the shape that its task says; raises `BadFile` if they are not what it names."""
+    """The predictions of a record, in the shape given by its task; raises `BadFile` if they are not what it names."""
     import h5py
     import numpy as np
 
@@ -134,7 +134,7 @@ def read(path: Path, record: Record, shape: tuple[int, ...]) -> np.ndarray:
 
 
 def stated_hash(path: Path) -> str:
-    """What a file says of itself; empty if it can't be read."""
+    """The attributes of a file; empty if it can't be read."""
     import h5py
 
     try:
@@ -149,7 +149,7 @@ def _hasher(values: np.ndarray) -> Any:
 
 
 def _blocks(values: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
-    """Some samples at a time, in C order: what crossed from the model's process stays in its file until it is read."""
+    """Some samples at a time, in C order: data from the model's process stay in their file until they are read."""
     import numpy as np
 
     step = max(1, BLOCK_BYTES * len(values) // max(1, values.nbytes))

@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Record:
-    """What became of a trial.
+    """The outcome of a trial.
 
     trial        the trial itself (everything its key is made of)
-    status       how it ended; ``reason`` says why where it is not ok
+    status       how it ended; ``reason`` says why if it is not ok
     metrics      test errors and further metrics by name, means over test samples; ``test_err`` is the task's own
-                 metric, and ``val_err`` the same of the training samples that were held out, where some were. A further
-                 metric that has no finite value for some sample is not in it
+                 metric, and ``val_err`` the same for held-out training samples, if there are any. A further metric
+                 without a finite value for some sample is left out
     parameters   ``real`` (complex = 2), ``numel``, and ``target`` where sizes were matched
     spent        steps, samples, seconds, flops and core-seconds of training
     flops_step   FLOPs of one training step (forward and backward of one batch)
@@ -36,18 +36,18 @@ class Record:
     levels       of a classical solver: level, error, milliseconds per sample and ``latency_ms`` of one sample alone, on
                  the first test samples
     peak_memory  bytes beyond what the process held before the trial
-    artefacts    what it left to be used, by kind: ``model`` has the ``sha256`` of its description and the ``bytes`` of
-                 its weights (`artefacts`), or the ``reason`` why it was not kept; ``predictions`` likewise of its
-                 predictions (`predictions`), where they were to be kept
+    artefacts    what it left for later use, by kind: ``model`` has the ``sha256`` of its description and the ``bytes``
+                 of its weights (`artefacts`), or the ``reason`` why it was not kept; ``predictions`` has the same for
+                 its predictions (`predictions`), if they were to be kept
     data         content hash, sizes, and what a sample cost to generate (seconds of one core; None if imported)
-    provenance   versions, source commit, hardware, threads, device, times; ``metrics``: who brought those that are not
-                 built in, ``unmeasured``: why others are missing
+    provenance   versions, source commit, hardware, threads, device, times; ``metrics``: the plugins of those that are
+                 not built in, ``unmeasured``: why others are missing
     samples      arrays: ``error_<metric>`` per test sample, ``step_relative_l2`` of a rollout (at each step, mean over
                  samples), ``test_group`` (which start each belongs to; only where
                  several share one), ``curve_steps``, ``curve_losses``, ``val_steps|seconds|errors`` (the
                  error on held-out samples along the way), and ``picture_*`` of the best, median and worst
                  test sample and of the errors of all (see `pictures`)
-    left         the artefacts themselves, on their way to disk; not part of what is stored as a record
+    left         the artefacts themselves, on their way to disk; not stored in the record
     """
 
     key: str
@@ -76,7 +76,7 @@ class Record:
 
     @classmethod
     def from_json(cls, text: str | bytes, key: str = "") -> Record:
-        """A record from its file, validated (see `validation`) but for its arrays."""
+        """A record from its file. All but its arrays is validated (see `validation`)."""
         content = validation.parse_json(text.encode() if isinstance(text, str) else text)
         fields, _ = validation.check_record(content, key or str(content.get("key")), FIELDS)
         return cls.from_plain(fields)
@@ -88,7 +88,7 @@ class Record:
 
     @classmethod
     def from_plain(cls, fields: Mapping[str, Any]) -> Record:
-        """From fields that were checked (`validation.check_record`)."""
+        """From checked fields (`validation.check_record`)."""
         return cls(**{**fields, "trial": Trial.from_dict(fields["trial"]), "status": Status(fields["status"])})
 
 
@@ -107,8 +107,8 @@ def _plain(value: Any) -> Any:
 
 
 def shared(facts: Mapping[str, Any], parts: dict[str, Any]) -> dict[str, Any]:
-    """The same facts, whose tables are those that other records have, if they say the same: machine, versions and
-    source hold for a whole run, and a hundred thousand copies of them fill a memory."""
+    """The same facts, with tables that are equal to another record's replaced by that one: machine, versions and source
+    are the same for a whole run, and a hundred thousand copies of them would fill the memory."""
     return {
         name: parts.setdefault(repr(value), value) if isinstance(value, dict) else value
         for name, value in facts.items()

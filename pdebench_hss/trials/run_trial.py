@@ -3,8 +3,8 @@
     fitting:  train, test inputs -> normalise -> build -> fit within the budget -> predict the test set
     scoring:  predictions, test outputs -> errors in physical units -> record
 
-The same two functions run inline, in processes of their own and on a cluster. They never raise for what a model does:
-the record says what happened.
+The same two functions run inline, in separate processes and on a cluster. A failing model never makes them raise: the
+record says what happened.
 """
 
 from __future__ import annotations
@@ -19,15 +19,16 @@ from ..training.progress import Emit, say_nothing
 from ..workers import exchange
 from . import fitting, scoring
 from .context import Context
-from .fitting import Fitted, ended_facts, provenance
+from .fitted import Fitted
+from .fitting import ended_facts, provenance
 from .record import Record
 from .status import Status
 from .trial import Trial
 
 
 def run_trial(trial: Trial, context: Context, registry: Registry | None = None, emit: Emit = say_nothing) -> Record:
-    """Run one trial, both halves in this process, so a model here can reach the answers and the scorer: for debugging
-    and notebooks. Raises `Interrupted` if asked to stop; everything else is in the record."""
+    """Run both halves of one trial in this process. The model can then reach the answers and the scorer, so this is for
+    debugging and notebooks. Raises `Interrupted` if asked to stop; everything else is in the record."""
     fitted = fitting.fit_trial(trial, context, registry, emit)
     return scoring.score_trial(trial, context, registry or load_registry(context.plugin_files), fitted)
 
@@ -37,7 +38,7 @@ def fit_in_process(emit: Callable[..., None], trial: Trial, context: Context) ->
     from . import warm
 
     for number in (signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(number) != signal.SIG_IGN:  # as `nohup` wants it
+        if signal.getsignal(number) != signal.SIG_IGN:  # ignored under `nohup`
             signal.signal(number, lambda *_: fitting.STOP.set())
     registry = warm.registry(context.plugin_files)
     tell = lambda progress: emit(**progress.to_plain())  # noqa: E731
@@ -45,7 +46,7 @@ def fit_in_process(emit: Callable[..., None], trial: Trial, context: Context) ->
 
 
 def score_in_process(emit: Callable[..., None], trial: Trial, context: Context, left: str) -> dict[str, Any]:
-    """The second half: ``left`` is the file that the first one left, or what the model made of it."""
+    """The second half: ``left`` is the file that the first one left, which the model may have tampered with."""
     from . import warm
 
     try:

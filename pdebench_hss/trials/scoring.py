@@ -1,7 +1,7 @@
-"""The judge's half of a trial: predictions as a plain array, the answers, and from both the record.
+"""The judge's half of a trial: from predictions (a plain array) and the answers to the record.
 
-Where trials have processes of their own this runs in a fork in which no code of the model has run, so it holds whatever
-the model's process looked at or changed in itself. Status, errors and pictures come from here and from nowhere else.
+Where trials run in separate processes, this runs in a fork in which no code of the model has run. So nothing that the
+model's process reads or changes in itself can affect it. Status, errors and pictures come from here alone.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from ..metrics.rollouts import errors_by_step
 from ..training.loop import Diverged
 from ..training.metrics import mean_errors, mean_of, not_finite, sample_errors
 from . import predictions
-from .fitting import Fitted, dataset_of, ending, held_out_of
+from .fitted import Fitted
+from .fitting import dataset_of, ending, held_out_of
 from .keeping import NotKept, checked
 from .pictures import pictures
 from .record import Record
@@ -32,12 +33,12 @@ if TYPE_CHECKING:
     from .context import Context
     from .trial import Trial
 
-NOT_FINITE = "not finite"  # of a metric whose formula has no value for some sample
+NOT_FINITE = "not finite"  # for a metric whose formula has no value for some sample
 
 
 @dataclass
 class _Scores:
-    """What is known so far; becomes part of the record however the scoring ends."""
+    """The results so far; they go into the record however the scoring ends."""
 
     data: dict[str, Any]
     metrics: dict[str, float] = field(default_factory=dict)
@@ -47,7 +48,7 @@ class _Scores:
 
 
 def score_trial(trial: Trial, context: Context, registry: Registry, fitted: Fitted) -> Record:
-    """The trial's record, from what its model left."""
+    """The trial's record, from what the model's half left."""
     started = time.time()
     status, reason = fitted.status, fitted.reason
     told = {name: value for name, value in fitted.provenance.items() if name not in ("metrics", "unmeasured")}
@@ -83,7 +84,7 @@ def score_trial(trial: Trial, context: Context, registry: Registry, fitted: Fitt
 
 
 def _artefacts(fitted: Fitted, context: Context) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
-    """What the trial left to be used, and what there is to say of what it did not."""
+    """The artefacts that the trial left, and the facts or reasons that its record states about them."""
     if fitted.model is None:
         return {}, {"model": {"reason": fitted.model_lost}} if fitted.model_lost else {}
     try:
@@ -93,7 +94,7 @@ def _artefacts(fitted: Fitted, context: Context) -> tuple[dict[str, Any], dict[s
 
 
 def _kept_predictions(trial: Trial, context: Context, prediction: np.ndarray, sha256: str) -> dict[str, dict[str, Any]]:
-    """A score does not depend on whether they could be kept."""
+    """Scores don't depend on whether the predictions could be kept."""
     try:
         return {predictions.KIND: predictions.write(Path(context.predictions), trial, prediction, sha256)}
     except (OSError, RuntimeError) as error:
@@ -101,7 +102,7 @@ def _kept_predictions(trial: Trial, context: Context, prediction: np.ndarray, sh
 
 
 def _score(trial: Trial, context: Context, registry: Registry, fitted: Fitted, scores: _Scores) -> None:
-    """On test, unless the trial is judged by held-out samples alone; and on those, where there are any."""
+    """Score the test set, unless the trial is judged by held-out samples alone; and the held-out samples, if any."""
     dataset, count, path = dataset_of(trial, context, registry)
     header = (data.verify if trial.judge == "test" else data.peek)(path or dataset.path)
     if header.sha256 != fitted.data.get("sha256"):
@@ -146,7 +147,7 @@ def _score_test(test: data.Split, task: TaskInfo, fitted: Fitted, scores: _Score
 
 
 def _add(measured: Measured, registry: Registry, scores: _Scores) -> None:
-    """The further metrics, none of which decides how a trial ended: one without a value is left out, and said so."""
+    """The further metrics. They don't decide the status: one without a value is left out, and the record says so."""
     scores.metrics |= measured.means
     scores.samples |= {f"error_{name}": values for name, values in measured.samples.items()}
     unmeasured = {name: NOT_FINITE for name in measured.samples if name not in measured.means}
@@ -158,7 +159,7 @@ def _add(measured: Measured, registry: Registry, scores: _Scores) -> None:
 
 
 def _errors(prediction: np.ndarray | None, outputs: np.ndarray, task: TaskInfo, split: str) -> dict[str, np.ndarray]:
-    """By metric, of each sample of a split, from what the model's process left."""
+    """Errors by metric of each sample of a split, from what the model's process left."""
     if prediction is None:
         raise ValueError("the model's process left no prediction")
     if prediction.shape != outputs.shape:
@@ -170,5 +171,5 @@ def _errors(prediction: np.ndarray | None, outputs: np.ndarray, task: TaskInfo, 
 
 
 def _mean_error(solutions: np.ndarray, outputs: np.ndarray, task: TaskInfo) -> float:
-    """Over the samples that were solved, the first ones."""
+    """Mean errors over the solved samples, which are the first ones."""
     return mean_errors(sample_errors(solutions, outputs[: len(solutions)], task.spec.metric, task.mask))["test_err"]

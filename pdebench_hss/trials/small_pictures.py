@@ -1,4 +1,4 @@
-"""Pictures of a packed record: what a page draws of `pictures`, and no more.
+"""Pictures of a packed record: only what a page draws of `pictures`.
 
 A page draws a field in 127 colours on some two hundred pixels. So each plane of a picture, one sample and channel,
 becomes
@@ -9,8 +9,8 @@ on at most `SIDE` points a side (a curve on as many as it has). A point outside 
 
     u(x) = low + code(x) (high - low) / 126,
 
-which is exact at both ends of the range and off by 0.4 % of it at most. Planes that are alike are stored once: models
-that share their best test sample share its input and truth.
+which is exact at both ends of the range and off by at most 0.4 % of it elsewhere. Identical planes are stored once:
+models with the same best test sample share its input and truth.
 """
 
 from __future__ import annotations
@@ -51,13 +51,13 @@ class Field:
 
 @dataclass(frozen=True)
 class SmallPictures:
-    """``index`` of the three test samples, and the fields by the names of `FIELDS`, and `MAP` if there is one."""
+    """``index`` of the three test samples, their fields by name (`FIELDS`), and `MAP` if there is one."""
 
     index: list[int]
     fields: dict[str, Field]
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """As they stand in `Record.samples`."""
+        """In the form of `Record.samples`."""
         found: dict[str, np.ndarray] = {"picture_index": np.array(self.index, np.int64)}
         for name, field in self.fields.items():
             found[name] = np.stack([_values(plane) for plane in field.planes]).reshape(field.shape)
@@ -73,7 +73,7 @@ def shrink(samples: Mapping[str, np.ndarray]) -> SmallPictures | None:
 
 
 def _field(values: np.ndarray) -> Field:
-    """(3, channels, *sides); sides of a plane are strided, not averaged: what is drawn was computed."""
+    """(3, channels, *sides). Long sides are strided, not averaged, so every drawn value was really computed."""
     if values.ndim == 4:
         rows, columns = (-(-side // SIDE) for side in values.shape[2:])
         values = values[:, :, ::rows, ::columns]
@@ -85,7 +85,7 @@ def _plane(values: np.ndarray) -> Plane:
     inside = np.isfinite(values)
     if not inside.any():
         return Plane(bytes([OUTSIDE]) * len(values), 0.0, 0.0)
-    values = np.clip(values, -LARGEST, LARGEST)  # float32 holds it
+    values = np.clip(values, -LARGEST, LARGEST)  # fits in float32
     low, high = (float(np.float32(limit)) for limit in (values[inside].min(), values[inside].max()))
     shares = (np.where(inside, values, low) - low) / (high - low) if high > low else np.zeros_like(values)
     codes = np.clip(np.round(LEVELS * shares), 0, LEVELS)
@@ -108,7 +108,7 @@ class PlaneWriter:
         self._numbers: dict[Plane, int] = {}
 
     def add(self, pictures: SmallPictures) -> dict[str, Any]:
-        """What a record's line holds of its pictures."""
+        """The part of a record's line that refers to its pictures."""
         numbers = {name: [self._number(plane) for plane in field.planes] for name, field in pictures.fields.items()}
         fields = {name: {"shape": list(pictures.fields[name].shape), "planes": numbers[name]} for name in numbers}
         return {"picture_index": pictures.index, **fields}
@@ -129,7 +129,7 @@ class PlaneWriter:
 
 
 class PlaneReader:
-    """The same, read as if a stranger had written it: `BadFile` for what does not fit together."""
+    """The inverse, for untrusted input: raises `BadFile` if the parts do not fit together."""
 
     def __init__(self, arrays: Mapping[str, np.ndarray]) -> None:
         kinds = {name: (array.dtype.str, array.ndim) for name, array in arrays.items()}
@@ -142,7 +142,7 @@ class PlaneReader:
             raise BadFile("its pictures do not fit together")
 
     def pictures(self, entry: Mapping[str, Any]) -> SmallPictures:
-        """The pictures that a record's line tells of."""
+        """The pictures that a record's line refers to."""
         fields = {name: entry[name] for name in (*FIELDS, MAP) if name in entry}
         found = {name: self._field(field) for name, field in fields.items() if isinstance(field, dict)}
         index = _naturals(entry.get("picture_index"))

@@ -14,7 +14,7 @@ class Status(str, Enum):
     DIVERGED = "diverged"
     TIMEOUT = "timeout"
     OUT_OF_MEMORY = "out_of_memory"
-    OVER_BUDGET = "over_budget"  # it trained itself and spent more than it might: scored, and not ranked
+    OVER_BUDGET = "over_budget"  # it trained itself and spent more than its budget: scored, but not ranked
     MISSING = "missing"  # of a planned trial without a record; never stored
 
     def __str__(self) -> str:
@@ -22,7 +22,7 @@ class Status(str, Enum):
 
     @property
     def is_settled(self) -> bool:
-        """Another run would only repeat it. The other endings may be the machine's fault, and are tried again."""
+        """Running it again would give the same. Other endings may be the machine's fault, and are tried again."""
         return self in (Status.OK, Status.SKIPPED, Status.DIVERGED, Status.OVER_BUDGET)
 
 

@@ -1,20 +1,20 @@
 """The store: the directory that holds records.
 
-    records/<key>.json     one per trial, written whole the moment the trial ends (`live_records`)
-    records/<key>.npz      beside it: per-sample test errors, the learning curve, three pictures
+    records/<key>.json     one per trial, written atomically as soon as the trial ends (`live_records`)
+    records/<key>.npz      its arrays: per-sample test errors, the learning curve, three pictures
     records/packed.*       all of these in three files, once a board is finished (`packed_records`, `boards.packing`)
     records/set_aside/     files that were found there and are not records (`validation`); moved by `run`, never read
     attempts/              records of later attempts that ended worse than the one that is kept
-    plan.json              the cells that were asked for, so that missing ones can be shown as missing, and by what
-    models/                what trials left to be used (`artefacts`)
-    predictions/           what they predicted, where that was to be kept (`predictions`)
+    plan.json              the cells that were asked for, so that missing ones can be shown, and the commands
+    models/                trained models (`artefacts`)
+    predictions/           their predictions, if they were to be kept (`predictions`)
     checkpoints/, logs/    work in progress
     *.csv, *.md            tables, derived from the above at any time
 
 Records are read from both forms alike. Where a key has both, the live files count: they were written later.
 
-What is read here may come from anybody: it is validated on the way in, and what can't be believed counts as missing,
-with a warning that names it.
+Files may come from anybody, so they are validated when they are read. What fails counts as missing, with a warning
+that names it.
 """
 
 from __future__ import annotations
@@ -48,16 +48,16 @@ if TYPE_CHECKING:
 
     Entry = tuple[Record, dict[str, np.ndarray]]
 
-SCORES = ("error_test_err", "test_group")  # what tables need of arrays: errors by test sample, which start each has
-SMALL = 4096  # bytes of scores that are kept: what is kept of 100,000 records stays below half a gigabyte
-# A record is replaced only by one that is worth as much: a forced run that fails, or diverges, does not take an error
-# off the board, and one that fails does not undo what is settled.
+SCORES = ("error_test_err", "test_group")  # the arrays that tables need: errors by test sample, and the start of each
+SMALL = 4096  # bytes of scores that are cached: less than half a gigabyte for 100,000 records
+# A record is replaced only by one that ended at least as well: a forced run that fails or diverges does not remove an
+# error from the board, and one that fails does not undo a final status.
 WORTH = {Status.OK: 2, Status.SKIPPED: 1, Status.DIVERGED: 1, Status.OVER_BUDGET: 1}
 
 
 @dataclasses.dataclass(frozen=True)
 class Found:
-    """What lies among the records, by key; of a key that is not there, None, or why nobody can tell."""
+    """What `records/` holds, by key; for a key that is not there, None, or why it can't be known."""
 
     by_key: dict[str, Record | BadFile]
     unknown: Newer | None = None
@@ -82,11 +82,11 @@ class Store:
         self.packed = PackedRecords(self.records_dir)
         # Records that were read, the state of their files then, and their `SCORES` where those are small.
         self._known: dict[str, tuple[Any, Record, dict[str, np.ndarray] | None]] = {}
-        self._parts: dict[str, Any] = {}  # of their provenance: what many have in common is held once
+        self._parts: dict[str, Any] = {}  # parts of their provenance: what many have in common is held once
 
     def prepare(self) -> None:
-        """Make the folders, prove they can be written, and clear away what killed writers left. Who calls this must
-        hold the lock: what another run is writing looks the same."""
+        """Make the folders, check that they are writable, and remove what killed writers left. The caller must hold the
+        lock: files that another run is writing look the same."""
         self._refuse_links()
         for folder in (self.path, self.records_dir, self.checkpoints_dir, self.logs_dir):
             check_writable(folder)
@@ -96,7 +96,7 @@ class Store:
         self.finish_writes()
 
     def finish_writes(self) -> None:
-        """The last step of writers that were killed before it; only for who holds the lock."""
+        """Do the last step of writers that were killed before it. The caller must hold the lock."""
         self.live.finish_writes()
         finish_install(self.records_dir)
         self.models.finish_writes(self.believed)
@@ -118,7 +118,7 @@ class Store:
         return sorted(self.live.keys() | self.packed.keys())
 
     def get(self, key: str) -> Record | None:
-        """The record of a trial, or None; one that can't be believed is reported and counts as missing."""
+        """The record of a trial, or None; an invalid one is reported and counts as missing."""
         try:
             return self._remembered(key)
         except FileNotFoundError:
@@ -136,7 +136,7 @@ class Store:
         warnings.warn(message, RecordWarning, stacklevel=3)
 
     def look(self) -> Found:
-        """All that lies among the records: each as it was read, or why it can't be believed, which is reported."""
+        """All that `records/` holds: each record, or why it is invalid, which is also reported."""
         found: dict[str, Record | BadFile] = {}
         with collector_paused():
             for key in self.keys() if self.records_dir.is_dir() else ():
@@ -154,7 +154,7 @@ class Store:
         return self._recall(key)[0]
 
     def _recall(self, key: str) -> tuple[Record, dict[str, np.ndarray] | None]:
-        """`read`, without reading files that have not changed since; arrays that are not small are not kept (None)."""
+        """`read`, without reading unchanged files again; arrays that are not small are not cached (None)."""
         live = self.live.state(key)
         state = live if live[0] else (live, self.packed.state())  # a live record counts, whatever a pack holds
         if (known := self._known.get(key)) is not None and known[0] == state:
@@ -167,8 +167,8 @@ class Store:
         return record, scores
 
     def read(self, key: str, names: Collection[str] | None = None) -> tuple[Record, dict[str, np.ndarray]]:
-        """A record and its arrays: those that are named, all if none is, or (None) only the errors by test sample of a
-        trial that ended well. Raises `BadFile` if it can't be believed."""
+        """A record and its arrays: the named ones, all if none is named, or (None) only the errors by test sample of a
+        trial that ended well. Raises `BadFile` if it is invalid."""
         try:
             return read_from(self.live, key, names)
         except FileNotFoundError:
@@ -176,10 +176,10 @@ class Store:
         except BadFile:
             if self.live.has(key):
                 raise
-        return read_from(self.packed, key, names)  # perhaps since a moment ago
+        return read_from(self.packed, key, names)  # perhaps just now
 
     def samples(self, key: str, *names: str) -> dict[str, np.ndarray]:
-        """The arrays beside a record, or those of them that are named; empty if there are none to be believed."""
+        """The arrays of a record, or the named ones of them; empty if there are no valid ones."""
         try:
             arrays = self.read(key, names)[1]
         except FileNotFoundError:
@@ -190,7 +190,7 @@ class Store:
         return {name: array for name, array in arrays.items() if not names or name in names}
 
     def all(self) -> list[Record]:
-        """Every record that can be believed, in the order of keys."""
+        """Every valid record, in the order of keys."""
         if not self.path.is_dir():
             raise StoreError(f"{self.path}: no such directory")
         found = (self.get(key) for key in self.keys())
@@ -199,10 +199,10 @@ class Store:
     # --- writing -----------------------------------------------------------------------------------------------------
 
     def put(self, record: Record) -> Record | None:
-        """Write a record, and return None; or, if one is there that ended better, keep that and return it.
+        """Write a record and return None; if an existing one ended better, keep and return that instead.
 
-        What ended worse is kept too, among the attempts, until an attempt ends as well as the record that is shown.
-        A record that carries its model was given its names by `keep_model`.
+        The worse one is kept in ``attempts/`` until an attempt ends as well as the record that is shown. If a record
+        carries its model, call `keep_model` first.
         """
         kept = self._kept(record.key)
         if kept is not None and WORTH.get(record.status, 0) < WORTH.get(kept.status, 0):
@@ -221,7 +221,7 @@ class Store:
         return dataclasses.replace(self.models.write(record), left={})
 
     def believed(self, key: str) -> Record | None:
-        """A record if there is one that can be believed; silent about one that can't."""
+        """A record if there is a valid one; an invalid one is not reported."""
         try:
             return self._remembered(key)
         except (FileNotFoundError, BadFile):
@@ -236,9 +236,9 @@ class Store:
             return None
 
     def set_aside(self) -> list[str]:
-        """Move what lies among the records and is none to ``records/set_aside``, with a copy of a plan that is in part
-        unusable; returns a line for each. Only for who holds the lock. Records of a newer schema stay, and so does
-        what is in a pack: it is named, and a new record beside it will count."""
+        """Move files that are not valid records to ``records/set_aside``, with a copy of a partly unusable plan; return
+        a line for each. The caller must hold the lock. Records of a newer schema stay, and so do invalid ones in a
+        pack: they are named, and a new live record will count instead."""
         lines = self.plan_file.set_aside(self.records_dir / "set_aside")
         for key in self.keys():
             try:
@@ -270,11 +270,11 @@ class Store:
         return cells
 
     def commands(self) -> list[str]:
-        """The commands that asked for them, each once, in the order of their first use."""
+        """The commands that asked for these cells, each once, in the order of their first use."""
         return self.plan_file.read()[1]
 
     def add_to_plan(self, trials: Iterable[Trial], command: str = "") -> None:
-        """Later plans win: a cell asked for again, with a newer model say, is represented by its new trial."""
+        """Later plans win: a cell that is asked for again, with a newer model say, is represented by its new trial."""
         self.plan_file.add({trial.cell: Planned(trial.key, trial) for trial in trials}, command)
 
     def current(self) -> list[Record]:
@@ -282,13 +282,12 @@ class Store:
         return [record for record, _ in self.entries()]
 
     def entries(self, *names: str) -> Iterator[tuple[Record, dict[str, np.ndarray]]]:
-        """The records of `current`, each with its errors by test sample and the named arrays, from one and the same
-        look at its files."""
+        """The records of `current`, each with its errors by test sample and the named arrays, from a single read of its
+        files."""
         return self._entries(lambda key: self.read(key, names or None))
 
     def scored(self) -> Iterator[tuple[Record, dict[str, np.ndarray]]]:
-        """The same with `SCORES` alone. What this store has read before, and has not changed since, is not read
-        again."""
+        """The same with `SCORES` alone. Files that this store has read and that have not changed are not read again."""
         return self._entries(self._scores)
 
     def _scores(self, key: str) -> tuple[Record, dict[str, np.ndarray]]:
@@ -305,7 +304,7 @@ class Store:
             key, trial = entry.key, entry.trial
             try:
                 record, arrays = read(key)
-                yield dataclasses.replace(record, trial=trial), arrays  # in the words that it was asked for with
+                yield dataclasses.replace(record, trial=trial), arrays  # with the labels of the plan
             except FileNotFoundError:
                 yield missing(key, trial), {}
             except BadFile as error:
@@ -313,7 +312,7 @@ class Store:
                 yield missing(key, trial, f"its record can't be used: {error}"), {}
 
     def _entries_without_plan(self, read: Callable[[str], Entry]) -> Iterator[Entry]:
-        """One record for each place in the tables: of several, which a plan would choose from, the last to end."""
+        """One record for each place in the tables: where there are several and no plan to choose, the last to end."""
         chosen: dict[Any, Entry] = {}
         for key in self.keys():
             try:
@@ -336,7 +335,7 @@ def _ended(record: Record) -> float:
 def read_from(
     files: LiveRecords | PackedRecords, key: str, names: Collection[str] | None = None
 ) -> tuple[Record, dict[str, np.ndarray]]:
-    """`Store.read` of one of the two forms."""
+    """`Store.read` for one of the two forms."""
     if not KEY.fullmatch(key):
         raise Invalid("its name is not a key")
     names = names and validation.with_partners(names)
@@ -358,7 +357,7 @@ def read_from(
 def _other_arrays(
     files: LiveRecords | PackedRecords, key: str, sha256: str | None, names: Collection[str]
 ) -> dict[str, np.ndarray]:
-    """The arrays of a trial that did not end well, a learning curve say; it may have none."""
+    """The arrays of a trial that did not end well, such as a learning curve; it may have none."""
     try:
         arrays = files.arrays(key, sha256, names)
         validation.check_drawn(arrays)

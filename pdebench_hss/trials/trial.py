@@ -12,33 +12,33 @@ from ..contract.budget import Budget, parse_budget
 from ..contract.optimizer import Optimizer
 from ..training.protocol import PROTOCOL
 
-# Fields for readers. They are spelling, not substance: what they say is in the other fields.
+# Fields for readers. They are not part of the key: the other fields hold the same facts.
 DESCRIPTIVE = ("model_label", "task_label", "equation", "metric", "training_free", "tuned")
-# Of trials before schema 3: distributions with their versions, which were in their keys. Read, and never made again.
+# Before schema 3, keys contained distributions with their versions. Such trials are still read, never made.
 FORMER = ("model_origin", "task_origin")
-# Fields that came later or are gone, with the value that stands for their absence: it changes no key.
+# Fields that were added later or removed, with the value that means absent: it changes no key.
 LATER = {
     **{"flops_rule": 0, "precision": devices.DEFAULT_PRECISION, "model_maker": "", **dict.fromkeys(FORMER, "")},
     **{"training": "", "unroll": 1, "detach": False, "history": 1, "val": 0, "judge": "test"},
 }
 JUDGES = ("test", "val")
-Parts = dict[str, Any]  # values that many trials have in common, by their spelling: 1 and 1.0 are two
+Parts = dict[str, Any]  # values shared by many trials, by their spelling: 1 and 1.0 are two
 
 
 class _Keyed:
-    """A place for the key, once it was asked for: it is no field."""
+    """Caches the key once it is computed. It is not a field."""
 
     __slots__ = ("_key",)
     _key: str
 
 
-@dataclass(frozen=True, slots=True)  # slots: a plan has a hundred thousand of them
+@dataclass(frozen=True, slots=True)  # slots: a plan may have a hundred thousand trials
 class Trial(_Keyed):
     """Everything that can change a result, and nothing else: no paths, no order, no timing, no release.
 
-    model_maker    the distribution that brings the model, by name; of a ``--plugin`` file its content (`identity`)
+    model_maker    the name of the model's distribution; for a ``--plugin`` file its content (`identity`)
     model_version  as the model declares it
-    data_id        the recipe of the data: who makes them, the version that the task declares, sizes, parameters
+    data_id        the recipe of the data: its distribution, the task's declared version, sizes, parameters
     task_digest    how the task scales, pads and scores fields
     protocol       of training and evaluation
     """
@@ -64,18 +64,18 @@ class Trial(_Keyed):
     equation: str = ""
     metric: str = ""
     training_free: bool = False
-    flops_rule: int = 0  # `counting.RULE` where the budget counts FLOPs, else 0: there it changes no result
+    flops_rule: int = 0  # `counting.RULE` where the budget counts FLOPs; else 0, as it changes no result
     precision: str = devices.DEFAULT_PRECISION
     model_maker: str = ""
     model_origin: str = ""
     task_origin: str = ""
-    training: str = ""  # what is the model's own of its training (`traits.training_of`)
-    unroll: int = 1  # steps of a rollout that a window of training has
+    training: str = ""  # the parts of training that are the model's own (`traits.training_of`)
+    unroll: int = 1  # rollout steps in a training window
     detach: bool = False  # whether gradients stop between them
     history: int = 1  # frames that a model sees
-    val: int = 0  # training samples held out besides the ``n_train`` that are trained on
-    judge: str = "test"  # ``val``: scored on those alone, and nothing of the test split is read
-    tuned: Mapping[str, Any] = field(default_factory=dict)  # tries, seconds and options, where they were chosen by tune
+    val: int = 0  # training samples held out in addition to the ``n_train`` that are trained on
+    judge: str = "test"  # ``val``: scored on those alone; the test split is never read
+    tuned: Mapping[str, Any] = field(default_factory=dict)  # tries, seconds and options, if they were chosen by tune
 
     @property
     def key(self) -> str:
@@ -113,8 +113,8 @@ class Trial(_Keyed):
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any], key: str = "", parts: Parts | None = None) -> Trial:
-        """From what was stored and checked (`validation.check_trial`), and the key, where that was checked too. Values
-        that are among the ``parts`` of other trials are shared with them, and new ones are added there."""
+        """From stored and checked fields (`validation.check_trial`), and the key if that was checked too. Values among
+        the ``parts`` of other trials are shared with them, and new ones are added there."""
         typed = {"optimizer": Optimizer(**content["optimizer"]), "budget": parse_budget(content["budget"])}
         plain = {**content, **typed}
         if parts is not None:

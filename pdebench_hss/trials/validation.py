@@ -1,14 +1,14 @@
-"""What a record and a plan must be before anybody believes them. All reading of them goes through here.
+"""The checks that a record or a plan must pass. All reading of them goes through here.
 
-A record is believed if
+A record is valid if
 
-* its name is a key, its key is the hash of the trial it tells of, and the trial's labels belong to its model and task;
-* every field it has is of its kind and in its range, and no field is unknown;
+* its name is a key, its key is the hash of its trial, and the trial's labels belong to its model and task;
+* every field has the right type and range, and no field is unknown;
 * it is as it was written: from schema 2 on a record holds the hash of its own content and of its arrays' file;
-* it ended well only with the errors of every test sample beside it, whose means are the errors it states.
+* if it ended well, it has the errors of every test sample, and their means are the errors it states.
 
 A hash is a guard against accidents and edits, not a signature: an editor can hash a record again, but not make its
-errors agree with other samples. What is not believed has a reason (`Invalid`), which stands after the record's name. A
+errors agree with other samples. An invalid record has a reason (`Invalid`), to be shown after the record's name. A
 record of a newer schema is not damaged and must be kept (`Newer`).
 """
 
@@ -91,17 +91,17 @@ def _number(value: Any) -> bool:
 
 
 def _amount(value: Any) -> bool:
-    """A number that is not negative; not known is null, and what is too large for JSON was written as null."""
+    """A number that is not negative; null if it is unknown, or was too large for JSON."""
     return value is None or (type(value) in (int, float) and 0 <= value <= sys.float_info.max)
 
 
 def _measure(value: Any) -> bool:
-    """Like an amount, but old records may hold what is not finite: their trial has diverged (`not_finite`)."""
+    """Like an amount, but in old records it may be infinite or NaN: then the trial has diverged (`not_finite`)."""
     return _amount(value) or (type(value) is float and not value < 0)
 
 
 def _metrics(value: Any) -> bool:
-    """Errors are not negative. What a further metric measures may be, and is a number wherever it is stated."""
+    """Errors are not negative. Further metrics may be; where one is stated it is a number."""
     if not isinstance(value, dict):
         return False
     return all((_measure if name in ERRORS else _number)(entry) for name, entry in value.items())
@@ -146,7 +146,7 @@ def _list_of(check: Check) -> Check:
 
 
 def _fields(needed: Mapping[str, Check], **more: Check) -> Check:
-    """An object with the needed fields, and further ones, of their kinds."""
+    """An object with the required fields, and optional ones, each of its kind."""
 
     def check(value: Any) -> bool:
         if not isinstance(value, dict):
@@ -223,21 +223,21 @@ MORE: dict[str, Check] = {
 def _schema(content: Mapping[str, Any]) -> int:
     schema = content.get("schema")
     if not isinstance(schema, int) or not _count(schema):
-        raise Invalid("it states no schema")
+        raise Invalid("it has no schema")
     if schema > SCHEMA:
         raise Newer(f"written by a newer pdebench-hss (schema {schema}, this one reads up to {SCHEMA})")
     return schema
 
 
 def sealed(content: Mapping[str, Any], arrays: str) -> dict[str, Any]:
-    """A record as it is written: with the hash of its arrays' file, and of all that it says itself."""
+    """A record as it is written: with the hash of its arrays' file, and of its own content."""
     whole = {"schema": SCHEMA, **content, "arrays": arrays}
     return {**whole, "sha256": digest(whole)}
 
 
 def check_record(content: Mapping[str, Any], key: str, known: Collection[str]) -> tuple[dict[str, Any], str | None]:
-    """The fields of the record that was found under a key, and the hash that its arrays' file was written with: empty
-    if there is no such file, None if it is not known."""
+    """The fields of the record found under a key, and the expected hash of its arrays' file: empty if there is no such
+    file, None if it is not known."""
     schema = _schema(content)
     arrays = None
     if schema > 1:
@@ -269,12 +269,12 @@ def _check_seal(content: Mapping[str, Any]) -> None:
 
 
 def check_trial(trial: Mapping[str, Any], key: Any) -> None:
-    """A trial as it stands in a record or a plan, and the key that it should have."""
+    """A trial as it is stored in a record or a plan, and the key that it should have."""
     unknown = next((name for name in trial if name not in TRIAL_FIELDS), None)
     if unknown is not None:
         raise Invalid(f"trial: it has an unknown field {unknown[:60]!r}")
     try:
-        # Trials differ by little but their seeds: what is spelt like one that was looked at is as good.
+        # Most trials differ only in their seeds: values equal to ones that passed need no second check.
         spelling = repr({**trial, "seed": _whole(trial.get("seed"))})
         if spelling not in _LOOKED_AT:
             _check_fields_of_trial(trial)
@@ -304,7 +304,7 @@ def _check_fields_of_trial(trial: Mapping[str, Any]) -> None:
 
 
 def _check_ending(fields: Mapping[str, Any]) -> None:
-    """A trial that ended well has its errors; its own metric is one of them."""
+    """A trial that ended well must state its errors, among them its task's own metric."""
     if fields["status"] != Status.OK:
         return
     metrics, metric = fields.get("metrics", {}), fields["trial"]["metric"]
@@ -333,7 +333,7 @@ def _neither_finite(a: float | None, b: float | None) -> bool:
 
 
 def check_plan(content: dict[str, Any]) -> tuple[dict[str, Trial], list[str], list[str]]:
-    """The cells of a plan that can be believed, the commands that asked for them, and what is wrong with the rest.
+    """The valid cells of a plan, the commands that asked for them, and what is wrong with the rest.
 
     Cells are taken out of ``content`` one by one: a large plan is not held twice. Parts that many trials have in common
     are held once.

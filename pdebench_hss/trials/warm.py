@@ -1,7 +1,7 @@
-"""Imported by a worker before its first fork: what every trial would import or find out by itself otherwise.
+"""Imported by a worker before its first fork: everything that each trial would otherwise import or look up again.
 
-torch pulls in dynamo, seconds of it, on the first counted FLOP; plugins are looked up in the metadata of all installed
-packages; the state of the source takes two runs of git. A fork inherits all of it.
+Counting the first FLOP makes torch import dynamo, which takes seconds; finding plugins reads the metadata of all
+installed packages; the state of the source takes two runs of git. A fork inherits all of it.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from . import run_trial  # noqa: F401  (imported for the forks)
 
 machine.versions()
 machine.source_state()
-machine.hardware()  # of a CPU trial: to ask a GPU for its name would start CUDA, which a fork could not use any more
+machine.hardware()  # for CPU trials: asking a GPU for its name would start CUDA, and forks could then no longer use it
 
 _INSTALLED = load_registry()
 
 
 def registry(plugin_files: tuple[str, ...]) -> Registry:
-    """All installed plugins and the given files; to be asked once per fork."""
+    """All installed plugins and the given files; call it once per fork."""
     add_files(_INSTALLED, plugin_files)
     return _INSTALLED

@@ -1,10 +1,10 @@
 """A model's state as bytes, and a model from them: safetensors, so nothing is ever unpickled.
 
-What a model keeps is its ``state_dict()``: parameters and persistent buffers, whatever their dtype, size and number; a
-classical solver has none, and an empty file. Three things that the format does not know are in a table beside it:
+A model is stored as its ``state_dict()``: parameters and persistent buffers, whatever their dtype, size and number. A
+classical solver has none, and an empty file. Three things that the format can't express are in a separate table:
 
-    order     how a tensor lies in memory, its axes from the slowest to the fastest, where that is not C order: a matrix
-              product rounds by it, and a loaded model answers bit for bit like the one that was scored
+    order     a tensor's memory layout, its axes from the slowest to the fastest, where that is not C order: rounding of
+              a matrix product depends on it, and a loaded model must answer bit for bit like the one that was scored
     complex   a complex tensor is stored as real numbers with a last axis (real, imaginary)
     same_as   a tensor that two names share is stored once
 
@@ -34,10 +34,10 @@ class NotKept(Exception):
 
 
 def state_of(model: Any) -> dict[str, Tensor]:
-    """Everything that a prediction needs, by name; raises `NotKept` if the model does not say what that is."""
+    """Everything that a prediction needs, by name; raises `NotKept` if the model does not provide it."""
     if not hasattr(model, "state_dict") or not hasattr(model, "load_state_dict"):
         if traits.fits_itself(type(model)) or not hasattr(model, "solve"):
-            raise NotKept("it is no nn.Module and has no state_dict() and load_state_dict()")
+            raise NotKept("it is not an nn.Module and lacks state_dict() and load_state_dict()")
         return {}
     state = model.state_dict()
     for name, value in state.items():
@@ -49,7 +49,7 @@ def state_of(model: Any) -> dict[str, Tensor]:
 
 
 def size_of(state: Mapping[str, Tensor]) -> int:
-    """Bytes, about: what is shared is counted once."""
+    """Approximate bytes; shared tensors are counted once."""
     return sum({_place(tensor): tensor.numel() * tensor.element_size() for tensor in state.values()}.values())
 
 
@@ -72,7 +72,7 @@ def to_bytes(state: Mapping[str, Tensor]) -> tuple[bytes, dict[str, dict[str, An
 
 
 def from_bytes(content: bytes, table: Table) -> dict[str, Tensor]:
-    """The tensors of `to_bytes`, on the CPU, each in its order in memory; raises `BadFile` if they do not fit."""
+    """The tensors of `to_bytes`, on the CPU, each in its memory layout; raises `BadFile` if they don't match."""
     try:
         stored = load(content)
         return {name: _tensor(stored[entry.get("same_as", name)], entry) for name, entry in table.items()}
@@ -81,7 +81,7 @@ def from_bytes(content: bytes, table: Table) -> dict[str, Tensor]:
 
 
 def restore(model: Any, state: Mapping[str, Tensor]) -> None:
-    """Give a model the state that another left; raises `BadFile` if it is not one of this model."""
+    """Load a stored state into a model; raises `BadFile` if it belongs to another model."""
     if not state and not hasattr(model, "load_state_dict"):
         return
     if isinstance(model, nn.Module):
@@ -129,14 +129,14 @@ def _tensor(stored: Tensor, entry: Mapping[str, Any]) -> Tensor:
     if _name(values.dtype) != entry["dtype"] or list(values.shape) != entry["shape"]:
         raise ValueError(f"{_name(values.dtype)} of shape {list(values.shape)}, not what is listed")
     if sorted(order) != list(range(values.ndim)):
-        raise ValueError(f"{order} is no order of its axes")
+        raise ValueError(f"{order} is not an order of its axes")
     back = sorted(range(values.ndim), key=order.__getitem__)
-    # Copied to memory of torch's own, which is aligned: that too is something rounding can depend on.
+    # Copied to memory that torch allocates, which is aligned: rounding can depend on that too.
     return values.permute(order).clone(memory_format=torch.contiguous_format).permute(back)
 
 
 def _order(tensor: Tensor) -> list[int]:
-    """The axes from the slowest to the fastest. C order wherever that is true of it: of axes of length 1, say."""
+    """The axes from the slowest to the fastest. Ties, such as axes of length 1, are resolved in favour of C order."""
     if tensor.is_contiguous() or tensor.numel() == 0:
         return list(range(tensor.ndim))
     return sorted(range(tensor.ndim), key=lambda axis: -tensor.stride()[axis])

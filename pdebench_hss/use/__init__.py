@@ -1,1 +1,1 @@
-"""Trained models taken from a board and used: on arrays, as files for other programs."""
+"""Using trained models of a board: on arrays, on other data, as files for other programs."""

@@ -1,9 +1,9 @@
-"""A trained model on data once more, without training: on other data than it was scored on, or to confirm a score.
+"""A trained model evaluated again without training: on other data, or to confirm a score.
 
-    first half   weights -> the model, built for the task as the data have it -> predictions of the test inputs
-    second half  predictions, from there or from a kept file; the answers -> errors of each sample, by every metric
+    first half   weights -> the model, built for the data's task -> predictions of the test inputs
+    second half  these or kept predictions, and the answers -> errors of each sample, by every metric
 
-Both run as the two halves of a trial do: the model's code in one process, which sees no answers, and the scoring in
+Both run like the two halves of a trial: the model's code in one process, which sees no answers, and the scoring in
 another, where no code of the model has run. The normaliser is that of training.
 """
 
@@ -42,16 +42,16 @@ from .loading import model_spec, task_info
 from .regridding import carry, refusal
 
 HERE = "pdebench_hss.use.again"
-WEIGHTS, KEPT = "weights", "predictions"  # what predictions come from
-REBUILT, INTERPOLATED = "on this grid", "interpolated"  # how a model answers on another grid than its own
+WEIGHTS, KEPT = "weights", "predictions"  # sources of predictions
+REBUILT, INTERPOLATED = "on this grid", "interpolated"  # ways to evaluate a model on another grid than its own
 
 
 @dataclass(frozen=True)
 class Again:
-    """What is to be computed: plain values that a worker finds everything by.
+    """What to compute: plain values from which a worker finds everything.
 
-    ``data`` names the file in the cache, ``resized`` its size where that is not the scale's; the first ``count`` test
-    samples are used, all if None. ``scoring_files`` are those plugin files that the scorer may load.
+    ``data`` names the file in the cache, ``resized`` is its size if that differs from the scale's; the first ``count``
+    test samples are used, all if None. ``scoring_files`` are the plugin files that the scorer may load.
     """
 
     board: str
@@ -73,8 +73,8 @@ class Again:
 
 @dataclass(frozen=True)
 class Outcome:
-    """Errors by name of the metric, of each sample and their means; or why there are none: the model or its data were
-    ``refused``, or something ``failed``."""
+    """Errors by metric, of each sample and their means; or why there are none: the model or its data were ``refused``,
+    or something ``failed``."""
 
     means: dict[str, float] = field(default_factory=dict)
     samples: dict[str, np.ndarray] = field(default_factory=dict)
@@ -85,7 +85,7 @@ class Outcome:
 
 
 def run_all(work: Sequence[Again], jobs: int, done: Callable[[int], None]) -> Iterator[tuple[Again, Outcome]]:
-    """Each with its outcome, in the order in which they end; ``done`` hears how many have."""
+    """Each with its outcome, in the order in which they end; ``done`` is called with the number that have."""
     named = {item.id: item for item in work}
     todo = [
         Job(item.id, f"{HERE}:predict", {"work": item}, then=f"{HERE}:score")
@@ -136,8 +136,8 @@ def predict(emit: Any, work: Again) -> dict[str, Any]:
 
 
 def _predictor(work: Again, record: Record, store: Store, registry: Registry, dataset: data.Dataset) -> Predictor:
-    """The model on the grid of the data, if its weights can be used there; else on its own, if fields may be carried
-    to it; raises `UsageError` if not."""
+    """The model on the grid of the data, if its weights can be used there; else on its own grid, if fields may be
+    interpolated; raises `UsageError` if not."""
     trial = record.trial
     spec, trained = model_spec(trial, record, registry), task_info(trial, record, registry)
     here = dataset.spec.info(dataset.scale, dataset.params)
@@ -166,7 +166,7 @@ def _predictor(work: Again, record: Record, store: Store, registry: Registry, da
 
 
 def _elsewhere(record: Record, spec: Any, here: TaskInfo, trained: TaskInfo, state: Mapping[str, Any]) -> Any:
-    """The model for another grid. Its state must have the shapes of the trained one, whatever the author promised."""
+    """The model for another grid. Its state must have the shapes of the trained one: the author's claim is checked."""
     try:
         with weights.own_random_numbers(build_seed(record.trial)):
             model = spec.make_elsewhere(here, trained, record.trial.hparams)

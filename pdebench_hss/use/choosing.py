@@ -1,4 +1,4 @@
-"""Which trial of a board is meant: by model, task and seed, and by whatever else is needed to tell them apart."""
+"""Choosing one trial of a board: by model, task and seed, and by whatever else distinguishes trials."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from ..trials.status import Status
 from ..trials.store import Store
 from ..trials.trial import Trial
 
-# What tells trials of one model, task and seed apart, in the words of the command line.
+# Fields that distinguish trials of one model, task and seed, named as on the command line.
 FURTHER = ("scale", "budget", "n_train", "data_seed", "params_target", "device", "precision", "val")
 MOST_LISTED = 8
 
 
 def open_board(board: Any) -> Store:
-    """The board that a path, a `Store` or a table made by `run` stands for."""
+    """The board of a path, a `Store` or a table made by `run`."""
     if isinstance(board, Store):
         return board
     place = getattr(board, "attrs", {}).get("board") if hasattr(board, "attrs") else board
@@ -42,8 +42,8 @@ def choose_record(
     key: str | None = None,
     **further: Any,
 ) -> Record:
-    """The one record that is meant. ``model`` and ``task`` are names or labels such as ``net[width=16]``; ``further``
-    are fields of the trial (`FURTHER`). Raises `UsageError` with what there is."""
+    """The one matching record. ``model`` and ``task`` are names or labels such as ``net[width=16]``; ``further`` are
+    fields of the trial (`FURTHER`). Raises `UsageError` with the choices if there is not exactly one."""
     trials = list(board_trials(store))
     if key is not None:
         found = [trial for trial in trials if trial.key.startswith(key)]
@@ -74,7 +74,7 @@ def board_trials(store: Store) -> Iterable[Trial]:
 
 
 def _labelled(store: Store, trials: Sequence[Trial], what: str, wanted: str | None) -> list[Trial]:
-    """Those of one model or task. A label that is there exactly wins over others of the same name."""
+    """The trials of one model or task. An exact label wins over others of the same name."""
     labels = list(dict.fromkeys(getattr(trial, f"{what}_label") for trial in trials))
     if wanted is None:
         if len(labels) == 1:
@@ -93,7 +93,7 @@ def _labelled(store: Store, trials: Sequence[Trial], what: str, wanted: str | No
 
 
 def _spelled(wanted: str, what: str, names: Iterable[str]) -> str:
-    """With its options in the order that labels have; as it is, if it is not a name with options."""
+    """With its options in the order of labels; unchanged if it is not a name with options."""
     try:
         return choose(wanted, {*names, wanted.partition("[")[0]}, what)[0].label
     except UsageError:
@@ -110,7 +110,7 @@ def _with(trials: Sequence[Trial], name: str, value: Any) -> list[Trial]:
 
 
 def _ambiguous(trials: Sequence[Trial]) -> str:
-    """What tells them apart, or their keys."""
+    """The fields that differ, or the keys."""
     differing = [name for name in ("seed", *FURTHER) if len({str(getattr(trial, name)) for trial in trials}) > 1]
     lines = [
         f"{', '.join(f'{name}={getattr(trial, name)}' for name in differing)} (key {trial.key[:8]})" for trial in trials

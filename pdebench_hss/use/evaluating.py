@@ -3,12 +3,12 @@
     board, conditions -> data of each condition -> every model's predictions and errors -> rows -> a table and figures
 
 A condition is a task with its parameters, a grid and a seed of the data. Nothing is trained: weights and normaliser are
-those of the trial. A model on another grid than its own is built for that grid if its weights can be used there
-(`ModelSpec.any_grid`); else it is refused, or, if that is wanted, its fields are interpolated to its own grid and back
-(`regridding`). Baselines that were fitted are treated like any model; those that only solve simply run.
+those of the trial. On another grid than its own, a model is built for that grid if its weights can be used there
+(`ModelSpec.any_grid`). Otherwise it is refused or, on request, fields are interpolated to its own grid and back
+(`regridding`). Fitted baselines are treated like any model; those that only solve simply run.
 
-Data are made like any dataset and cached under their recipe. On the grid, parameters and seed of training they *are*
-the test samples of training, so the error there is the recorded one, to the bit.
+Data are made like any dataset and cached under their recipe. With the grid, parameters and seed of training they *are*
+the original test samples, so the error is the recorded one, to the bit.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ from ..trials.store import Store
 from .again import WEIGHTS, Again, Outcome, run_all
 from .sources import Ensure, chosen, own_data, own_dataset, scored_records
 
-SAMPLES = 32  # test samples of a condition that is not that of training, by default
+SAMPLES = 32  # default number of test samples of a condition other than that of training
 
 
 @dataclass(frozen=True)
 class Condition:
-    """Where models are evaluated; what is None is as it was in training.
+    """Where models are evaluated; None means as in training.
 
     ``task`` with the options that were set in brackets; ``grid`` as points along each axis, one number for all axes.
     """
@@ -51,7 +51,7 @@ class Condition:
 
 @dataclass(frozen=True)
 class Request:
-    """What is asked for besides the conditions."""
+    """Options besides the conditions."""
 
     models: tuple[str, ...] = ()
     samples: int | None = None
@@ -125,7 +125,7 @@ def _work(
 
 
 def dataset_of(record: Record, own: cache.Dataset, condition: Condition, samples: int | None) -> cache.Dataset:
-    """The data of a condition for one record: those of training where nothing differs, else a small set of its own."""
+    """The data of a condition for one record: those of training if nothing differs, else a small new set."""
     params = own.params if condition.task is None else {**own.params, **_options(own.spec, condition.task)}
     seed = own.seed if condition.data_seed is None else condition.data_seed
     grid = own.size.grid if condition.grid is None else _on_all_axes(condition.grid, own.spec)

@@ -2,9 +2,9 @@
 
     model + normalisation (`physical`) -> a graph -> the file -> read again, run, and compared with the model
 
-So a file that is there computes what the model computes, to rounding. The batch may have any size where the model's
-code does not depend on it; elsewhere it is fixed, and the outcome says so. What a format can't express is an error that
-says why.
+So an exported file computes what the model computes, up to rounding. The batch may have any size if the model's code
+does not depend on it; otherwise it is fixed, and the outcome says so. If a format can't express a model, the error says
+why.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ from .loaded import LoadedModel
 from .physical import Physical
 
 FORMATS = {"torch-export": ".pt2", "onnx": ".onnx"}
-EXAMPLE_BATCH = 3  # to trace with, and not 1: a batch of one sample looks like a constant
-TRIED_BATCH = 5  # and to try a graph with that takes any
+EXAMPLE_BATCH = 3  # batch to trace with; not 1, which would look like a constant
+TRIED_BATCH = 5  # batch to test a graph that takes any size
 SEED = 20240229
 ROUNDING = {torch.float32: 1e-4, torch.float64: 1e-9}  # of the largest value; a format may sum in another order
 
 
 @dataclass(frozen=True)
 class Exported:
-    """A file that was written and tried.
+    """A file that was written and tested.
 
     inputs, outputs   shapes of what it takes and gives; the first axis is "batch" where it may have any size
-    deviation         the largest difference from the model's own answer, by its largest value
+    deviation         the largest difference from the model's own answer, relative to its largest value
     """
 
     path: Path
@@ -53,8 +53,8 @@ class Exported:
 def export_model(
     loaded: LoadedModel, to: str, path: str | Path, *, steps: int = 0, batch: int = 1, force: bool = False
 ) -> Exported:
-    """Write a model as a file and prove that it works. ``steps`` of a rollout task, 0 for one step that maps fields to
-    fields; ``batch`` is the size of the batch where that has to be fixed."""
+    """Write a model as a file and test it. ``steps`` of a rollout task, 0 for one step that maps fields to fields;
+    ``batch`` is the batch size if that has to be fixed."""
     path = Path(path)
     _check(loaded, to, steps)
     check_new_file(path, force)
@@ -82,18 +82,18 @@ def _check(loaded: LoadedModel, to: str, steps: int) -> None:
         raise UsageError(f"--steps {steps}: {loaded.task.name} is not a rollout task")
     who = loaded.record.trial.model_label
     if hasattr(loaded.module, "solve") or not isinstance(loaded.module, nn.Module):
-        raise UsageError(f"{who} can't be exported: it is a classical solver, and no network that torch can trace")
+        raise UsageError(f"{who} can't be exported: it is a classical solver, not a network that torch can trace")
     if loaded.predictor.device.type != "cpu":
         raise UsageError(f"{who} is exported from the CPU; load it with device cpu")
 
 
 def _trace(module: nn.Module, loaded: LoadedModel, batch: int, who: str) -> tuple[Any, bool]:
     """The graph, and whether it takes a batch of any size."""
-    copy.deepcopy(module)(_inputs(loaded, EXAMPLE_BATCH))  # what is computed once and kept is kept before the tracing
+    copy.deepcopy(module)(_inputs(loaded, EXAMPLE_BATCH))  # fill the model's caches before tracing
     any_size = {"x": {0: torch.export.Dim("batch")}}
-    # Each in a copy: what a model remembers of being traced is nothing that it could compute with. The strict way reads
-    # the code itself, and so understands the length of a batch that the other takes for a number. With gradients a
-    # model may do without what it remembers of earlier calls.
+    # Each in a copy: caches that are filled during tracing can't be used afterwards. Strict mode reads the code itself,
+    # so it understands a batch length that the other mode takes for a constant. With gradients on, a model may ignore
+    # its caches of earlier calls.
     ways = (
         *((strict, any_size, EXAMPLE_BATCH, grad) for strict, grad in ((False, False), (True, False), (False, True))),
         *((False, None, batch, grad) for grad in (False, True)),
@@ -133,7 +133,7 @@ def _write_onnx(program: Any, path: Path, who: str) -> None:
 
 
 def _complex_operator(program: Any) -> str:
-    """ONNX computes with real numbers: the first operator of a graph that gives complex ones."""
+    """The first operator of a graph with a complex result: ONNX has only real numbers."""
     for node in program.graph.nodes:
         value = node.meta.get("val")
         if node.op == "call_function" and isinstance(value, torch.Tensor) and value.is_complex():
@@ -176,7 +176,7 @@ def _compare(
 
 
 def _reason(error: BaseException) -> str:
-    """One line of what torch says in many: that of the innermost cause."""
+    """One line of torch's long error message: that of the innermost cause."""
     while error.__cause__ is not None:
         error = error.__cause__
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
@@ -185,7 +185,7 @@ def _reason(error: BaseException) -> str:
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """torch's exporters talk about packages that are not needed, and about themselves."""
+    """Silence torch's exporters, which report packages that are not needed."""
     loggers = [
         logging.getLogger(name) for name in ("torch.onnx", "torch.export", "torch._export", "onnxscript", "onnx_ir")
     ]

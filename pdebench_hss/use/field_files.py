@@ -1,6 +1,6 @@
-"""Arrays of people who use a model: ``.npy``, ``.npz`` and ``.h5``; ``file.h5:name`` names an array within a file.
+"""Users' arrays: ``.npy``, ``.npz`` and ``.h5``; ``file.h5:name`` names an array within a file.
 
-Whatever is wrong with a file is one line that names it. Nothing is unpickled; what is written is whole or not there.
+Any fault of a file is reported in one line that names it. Nothing is unpickled; files are written whole or not at all.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def _has_suffix(path: str) -> bool:
 
 
 def read_fields(text: str, option: str = "--input") -> np.ndarray:
-    """The array at a place; of a file with one array its name may be left out."""
+    """The array at a place; for a file with one array the name may be left out."""
     place = parse_place(text, option)
     if not place.path.is_file():
         what = "it is a directory" if place.path.is_dir() else "no such file"
@@ -92,7 +92,7 @@ def _named(place: Place, names: Sequence[str], option: str) -> str:
 
 
 def check_output(text: str, force: bool, option: str = "--out") -> Place:
-    """Before anything is computed: can it be written there?"""
+    """Check before anything is computed that the file can be written."""
     place = parse_place(text, option)
     check_new_file(place.path, force, option)
     return place

@@ -1,11 +1,11 @@
 """A trained model as an object: physical fields in, physical fields out.
 
     steady task     (batch, in_channels, *grid) -> (batch, out_channels, *grid)
-    rollout task    (batch, channels, *grid)    -> (batch, steps, channels, *grid); of history the newest first
+    rollout task    (batch, channels, *grid)    -> (batch, steps, channels, *grid); with history, newest frame first
 
-One sample may come without its batch axis, and so does its answer. Arrays come back as they came: numpy as numpy, torch
-as torch on its device, float32 as float32. What is computed is what was scored, by the same `Predictor`: with the
-trial's batch, on its device, with its number of threads, bit for bit.
+A single sample may omit its batch axis; then so does its answer. The answer has the type of the input: numpy or torch,
+its device, its dtype. The computation is the one that was scored, by the same `Predictor`: with the trial's batch, on
+its device and with its number of threads, bit for bit.
 """
 
 from __future__ import annotations
@@ -49,14 +49,14 @@ class LoadedModel:
 
     @property
     def input_shape(self) -> tuple[int, ...]:
-        """Of one sample."""
+        """The shape of one sample."""
         return (self.task.in_channels, *self.task.grid)
 
     def __call__(
         self, inputs: Array, steps: int | None = None, batch: int | None = None, progress: Progress | None = None
     ) -> Array:
-        """The answer to physical inputs. ``steps`` of a rollout are the task's by default; ``batch`` samples are
-        computed at a time, as in the trial by default; ``progress`` is told how many are done of how many."""
+        """The answer to physical inputs. ``steps`` of a rollout default to the task's; ``batch`` samples are computed
+        at a time, by default as in the trial; ``progress`` is called with the number done and the total."""
         values = _as_numpy(inputs)
         single = values.ndim == self.task.dim + 1
         answer = self.predict(values[None] if single else values, steps, batch, progress)
@@ -120,12 +120,12 @@ class LoadedModel:
 
     def _with_batch(self, batch: int) -> Predictor:
         p = self.predictor
-        if batch != self._other.batch:  # the last one that was asked for is kept
+        if batch != self._other.batch:  # the last one is cached
             self._other = Predictor(p.model, p.task, p.normalizer, batch, p.device, p.precision)
         return p if batch == p.batch else self._other
 
     def _cut(self, answer: np.ndarray, steps: int | None) -> np.ndarray:
-        """A classical solver answers whole trajectories."""
+        """A classical solver returns whole trajectories."""
         return answer[:, :steps] if steps is not None else answer
 
     def __repr__(self) -> str:

@@ -49,10 +49,10 @@ def load_model(
 ) -> LoadedModel:
     """A trained model as a function of physical fields.
 
-    ``board`` is a directory that `run` wrote, or the table that it returned. ``model`` and ``task`` are as on the
-    board, with options where they had some (``"net[width=16]"``). If that is not one trial, ``scale``, ``budget``,
-    ``n_train`` or another field of `pdebench_hss.Trial` tells, or the beginning of its ``key``. Models of ``--plugin``
-    files need these again in ``plugins``.
+    ``board`` is a directory that `run` wrote, or the table that it returned. ``model`` and ``task`` are named as on the
+    board, with options if they had any (``"net[width=16]"``). If that matches several trials, choose by ``scale``,
+    ``budget``, ``n_train`` or another field of `pdebench_hss.Trial`, or by the beginning of the ``key``. Models from
+    ``--plugin`` files need these files again in ``plugins``.
 
     >>> net = load_model("leaderboards/latest", model="resnet", task="poisson_1d")  # doctest: +SKIP
     >>> u = net(f)  # numpy or torch, one sample or many                              # doctest: +SKIP
@@ -80,7 +80,7 @@ def from_record(store: Store, record: Record, registry: Registry, device: str = 
         ) from None
     except BadFile as error:
         raise UsageError(f"{who} can't be loaded: {error}") from None
-    host = traits.is_closed_form(type(module))  # such a model predicts where its arrays are
+    host = traits.is_closed_form(type(module))  # closed forms predict where their arrays are
     where = torch_device("cpu" if host else chosen.kind, chosen.index or 0)
     if isinstance(module, nn.Module):
         module.to(where).eval()
@@ -89,7 +89,7 @@ def from_record(store: Store, record: Record, registry: Registry, device: str = 
 
 
 def model_spec(trial: Trial, record: Record, registry: Registry) -> ModelSpec:
-    """What builds the model here; raises `UsageError` if that is not there, or not what was trained."""
+    """The installed model that builds it; raises `UsageError` if it is missing, or not the one that was trained."""
     found = _installed(registry.models, "model", trial.model, record, registry)
     who = f"model {trial.model!r}"
     if found.spec.version != trial.model_version:

@@ -1,11 +1,11 @@
-"""A trained model and its normalisation as one torch module, which is what other programs are given.
+"""A trained model and its normalisation as one torch module, for export to other programs.
 
     steady task     y = model((x - shift_in) / scale_in) * scale_out + shift_out
     rollout task    u_next = u + the same of u: one step, (batch, channels, *grid) as before;
                     or ``steps`` of them, (batch, steps, channels, *grid)
 
-Fields come in and go out in float64, and the model is called in its own precision, as `Predictor` does it. Other than
-there, gradients flow.
+Fields come in and go out in float64, and the model is called in its own precision, as in `Predictor`. Unlike there,
+gradients flow.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Physical(nn.Module):
-    """``steps`` of a rollout task, one without their axis if 0; steady tasks have none."""
+    """``steps`` of a rollout task; 0 means one step without a step axis, also for steady tasks."""
 
     shift_in: Tensor
     scale_in: Tensor

@@ -1,9 +1,9 @@
-"""Fields from one grid of a task to another, for models whose weights belong to one grid.
+"""Interpolating fields from one grid of a task to another, for models whose weights belong to one grid.
 
-Along each axis by itself: a periodic field as its Fourier series (with the modes that both grids hold), any other by
-the cubic spline through its points. A grid may leave out its right end, where the value is the boundary condition's to
-say; there the last piece of the spline goes on. It is an approximation, and what it costs is part of the error that is
-reported for a model used this way.
+Each axis separately: a periodic field by its Fourier series (with the modes that both grids hold), any other by the
+cubic spline through its points. A grid may omit its right end, where the boundary condition gives the value; there the
+last piece of the spline is extended. The interpolation error is part of the error that is reported for a model used
+this way.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from ..contract.task import TaskInfo
 
 
 def refusal(task: TaskInfo) -> str:
-    """Why fields of a task can't be carried to another grid; empty if they can."""
+    """Why fields of a task can't be interpolated to another grid; empty if they can."""
     return "its domain has an edge inside the grid, across which fields can't be interpolated" if _masked(task) else ""
 
 

@@ -1,18 +1,18 @@
-"""`rescore`: every metric of a board again, from kept predictions or from the weights, against what its records state.
+"""`rescore`: recompute every metric of a board from kept predictions or weights, and compare with its records.
 
 A record is
 
     confirmed        all errors of all samples are equal to the bit
     within rounding  some differ, by less than rounding explains
     contradicted     some differ by more
-    not checked      there is nothing to compute them from, or no way to do it here; the reason is given
+    not checked      they can't be computed, or not on this machine; the reason is given
 
-Rounding: an error e of a sample may differ by ``share * e + floor * s``, where s is what the metric would be of a
-prediction that is all wrong (e divided by the sample's relative error). From predictions only the metrics' own sums can
-round differently, in double precision. From weights a whole network, in its own precision, perhaps on another machine.
+Rounding: an error e of a sample may differ by ``share * e + floor * s``, where s is the metric of a prediction that is
+entirely wrong (e divided by the sample's relative error). From predictions, only the metrics' own sums can round
+differently, in double precision. From weights, a whole network can, in its own precision, perhaps on another machine.
 
-Records are never changed: they are what a trial said when it ended, under its hash. What is computed here and a record
-lacks (a metric that came later) is written to ``rescored.csv`` beside them, if that is wanted.
+Records are never changed: they are a trial's statement when it ended, under its hash. Metrics that a record lacks
+because they were added later are written to ``rescored.csv`` on request.
 """
 
 from __future__ import annotations
@@ -36,19 +36,19 @@ from .again import KEPT, WEIGHTS, Again, Outcome, run_all
 from .sources import Ensure, own_data, own_dataset, scored_records
 
 CONFIRMED, ROUNDED, CONTRADICTED, UNCHECKED = "confirmed", "within rounding", "contradicted", "not checked"
-TOLERANCE = {KEPT: (1e-9, 1e-12), WEIGHTS: (1e-3, 1e-5)}  # share of the error, and of what is all wrong
+TOLERANCE = {KEPT: (1e-9, 1e-12), WEIGHTS: (1e-3, 1e-5)}  # share of the error, and of an entirely wrong prediction's
 FILE = "rescored.csv"
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What became of one record.
+    """The verdict on one record.
 
-    difference  the largest, as a share of what rounding may explain: more than 1 contradicts
-    metric      the one that it is of
+    difference  the largest, relative to what rounding may explain: more than 1 contradicts
+    metric      the metric with that difference
     means       every metric that was computed, by name
     added       those of them that the record lacks
-    absent      metrics of the record that nothing here computes
+    absent      metrics of the record that can't be computed here
     """
 
     record: Record
@@ -106,7 +106,7 @@ def _work(
 
 
 def _source(store: Store, record: Record, sources: Sequence[str]) -> str:
-    """The first of the sources that the record has; raises `NoPredictions` with all the reasons if it has none."""
+    """The first source that the record has; raises `NoPredictions` with all reasons if it has none."""
     reasons = []
     for source in sources:
         if source == WEIGHTS:
@@ -149,7 +149,7 @@ def judge(record: Record, stated: Mapping[str, np.ndarray], outcome: Outcome, so
 
 
 def _excess(a: np.ndarray, b: np.ndarray, relative: np.ndarray | None, tolerance: tuple[float, float]) -> float:
-    """The largest difference as a share of what it may be; infinite if they are not comparable at all."""
+    """The largest difference relative to the allowed one; infinite if they can't be compared at all."""
     if a.shape != b.shape or not np.array_equal(np.isfinite(a), np.isfinite(b)):
         return np.inf
     fine = np.isfinite(a)

@@ -21,7 +21,7 @@ def scored_records(store: Store) -> list[Record]:
 
 
 def own_dataset(record: Record, registry: Registry) -> cache.Dataset:
-    """The recipe of a record's data as it is here; raises `UsageError` if its task is not installed."""
+    """The recipe of a record's data by the installed task; raises `UsageError` if that is not installed."""
     trial = record.trial
     if trial.task not in registry.tasks:
         raise UsageError(f"task {trial.task!r} is not installed (give its file with --plugin, or install its package)")
@@ -34,8 +34,8 @@ def own_dataset(record: Record, registry: Registry) -> cache.Dataset:
 
 
 def own_data(record: Record, registry: Registry, ensure: Ensure) -> str:
-    """The name of the file in the cache that holds a record's data, with the content that it was scored on; raises
-    `UsageError` if there is none and none can be made."""
+    """The name of the cached file with the data that a record was scored on; raises `UsageError` if there is none and
+    it can't be made."""
     dataset, wanted = own_dataset(record, registry), record.data.get("sha256")
     path = dataset.path.with_name(dataset.path.name.replace(dataset.id[:10], record.trial.data_id[:10]))
     if not path.exists():
@@ -48,6 +48,6 @@ def own_data(record: Record, registry: Registry, ensure: Ensure) -> str:
 
 
 def chosen(records: Iterable[Record], models: Iterable[str]) -> list[Record]:
-    """Those of models that are named, by name or label; all if none is."""
+    """The records of the named models, by name or label; all if none is named."""
     wanted = set(models)
     return [r for r in records if not wanted or wanted & {r.trial.model, r.trial.model_label}]

@@ -1,6 +1,6 @@
 """The two tables that the Neural-HSS paper prints.
 
-models.csv      its models in its order, and how it writes them
+models.csv      its models in its order, and their printed names
 published.csv   one row per cell: table, equation, task, model, parameters as printed, error, metric
 """
 

@@ -1,4 +1,4 @@
-"""``bench models``: where nothing else is asked for, on the tasks of the paper's timing figures and its largest."""
+"""The default tasks of ``bench models``: those of the paper's timing figures, and its largest."""
 
 from __future__ import annotations
 

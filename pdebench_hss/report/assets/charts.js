@@ -1,4 +1,4 @@
-// Drawing with Plotly: one look, lazily, and names that can't become markup.
+// Drawing with Plotly: one style, drawn lazily, and names that can't become markup.
 
 const COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#B07800", "#3A9BD9", "#5B4EA4"];
 const DARK_COLOURS = ["#4DA3DB", "#FF8A3D", "#2CC79C", "#E59BC4", "#E6B33D", "#8CCBF2", "#A99BEA"];
@@ -9,7 +9,7 @@ const CHARTS_AT_MOST = 12;
 const isDark = () => document.documentElement.dataset.theme === "dark";
 const themed = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
 
-// The library reads a few tags in its texts: what comes from records is escaped.
+// The library interprets some tags in its texts, so text from records is escaped.
 const plotText = (text) => String(text).replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
 
 // Trained models have colours and filled markers, training-free baselines are grey and hollow; told apart by shape too.
@@ -104,7 +104,7 @@ function drawWaiting() {
   [...waiting.keys()].forEach((element) => (element.isConnected ? drawNow(element) : waiting.delete(element)));
 }
 
-// A figure whose chart is drawn when it comes near the window; ``summary`` is what a screen reader says of it.
+// A figure whose chart is drawn when it comes near the window; ``summary`` is the text for screen readers.
 function figure(title, subtitle, summary, draw) {
   const chart = make("div", { class: "chart", role: "img", "aria-label": summary });
   waiting.set(chart, draw);

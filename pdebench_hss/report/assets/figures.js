@@ -29,7 +29,7 @@ function showPareto(rows) {
     "A chart needs two models that ended well on one task and setting and have this cost.");
 }
 
-// Rows that no other is at least as good as in both and better in one, from cheap to costly.
+// The Pareto front: rows that no other row dominates in error and cost, from cheap to costly.
 function front(rows, cost) {
   const error = (row) => (row.higher ? -row.test_err_mean : row.test_err_mean);
   const beaten = (row) => rows.some((other) =>
@@ -135,7 +135,7 @@ function showLearning(rows) {
   showFigures(byId("learning-body"), modelsIn(shown), shown.flatMap(learningFigures), groups.length - shown.length, "No trained model among the rows shown has ended well.");
 }
 
-// The training loss, and beside it the error on held-out samples, where some were held out and looked at along the way.
+// The training loss, and next to it the error on held-out samples, if there are any.
 function learningFigures(group) {
   const about = (what) => `${what} on ${group[0].task} against steps, ${plural(group.length, "model")}.`;
   const loss = figure(groupTitle(group[0]), `training loss · ${settingText(group[0])}`, about("Training loss"), () => learningChart(group, "curve", "training loss"));
@@ -144,7 +144,7 @@ function learningFigures(group) {
   return [loss, figure(groupTitle(group[0]), `held-out error · ${settingText(group[0])}`, about("Error on held-out samples"), error)];
 }
 
-// Of each row the curve of its first seed that ended well.
+// For each row, the curve of its first seed that ended well.
 const curvesOf = (group, name) =>
   group.map((row) => [row, detailOf(row.trials.find((trial) => trial.status === "ok").id)[name]]).filter(([, curve]) => curve.length);
 

@@ -1,4 +1,4 @@
-// Start, react, and on a served page ask for news.
+// Start, react to events, and on a served page poll for updates.
 
 const POLL_MILLISECONDS = 2000;
 

@@ -39,7 +39,7 @@ function seenRow(row, metric) {
   };
 }
 
-// Places from 1 on, shared within rounding; skill against the best training-free baseline.
+// Ranks from 1 on, shared within rounding; skill against the best training-free baseline.
 function rankRows(rows, metric) {
   const sign = metric.higher ? -1 : 1;
   const ordered = [...rows].sort((a, b) => sign * (a.test_err_mean - b.test_err_mean));

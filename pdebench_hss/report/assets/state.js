@@ -22,7 +22,7 @@ const data = { summary: null, details: null, pictures: null };
 
 const embedded = (name) => JSON.parse(byId(`data-${name}`).textContent);
 
-// Long tables travel as columns.
+// Long tables are sent as columns.
 function rowsOf(columns) {
   const names = Object.keys(columns);
   return (columns[names[0]] ?? []).map((_, i) => Object.fromEntries(names.map((name) => [name, columns[name][i]])));

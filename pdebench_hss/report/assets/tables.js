@@ -67,7 +67,7 @@ function yardstick(rows) {
   return rows[0].higher ? Math.max(...errors) : Math.min(...errors);
 }
 
-// The order of models: by their mean rank where they have one; baselines and what failed sink by themselves.
+// The order of models: by mean rank where they have one; baselines and failures come last.
 function standing(rows) {
   const ranks = rows.map((row) => row.rank ?? 99);
   return ranks.reduce((a, b) => a + b, 0) / ranks.length;
@@ -81,7 +81,7 @@ function groupHead(row, vary) {
 
 function overviewCell(row, best) {
   if (!row) return make("td", { class: "quiet" }, NONE);
-  const tone = row.status === "skipped" ? "quiet" : "bad"; // a model that does not apply is no failure
+  const tone = row.status === "skipped" ? "quiet" : "bad"; // a model that does not apply has not failed
   if (!known(row.test_err_mean)) return make("td", { class: tone }, trialLink(row, row.status, { title: row.reason, class: tone }));
   const times = row.higher ? best / row.test_err_mean : row.test_err_mean / best;
   const behind = Math.min(8, Math.max(0, Math.log2(times) || 0));
@@ -116,7 +116,7 @@ const COLUMNS = [
   { name: "params_target", title: "Size asked for", number: true, optional: true, flat: true, cell: (row) => countText(row.params_target) },
 ];
 
-// Under the name: what is the model's own of its training, and in how many tries its options were chosen.
+// Under the name: the parts of training that are the model's own, and how many tries its options took.
 function modelCell(row) {
   const link = trialLink(row, modelTitle(row.model));
   return row.note ? make("span", {}, link, make("small", { class: "note" }, row.note)) : link;

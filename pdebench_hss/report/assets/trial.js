@@ -98,7 +98,7 @@ function stepFigure(row, detail) {
 // ---------------------------------------------------------------- pictures
 
 function fillPictures(place, shown, trial) {
-  if (state.trial !== trial.id) return; // the reader went on meanwhile
+  if (state.trial !== trial.id) return; // the reader has opened another trial meanwhile
   if (!shown.length) {
     const why = trial.status === "ok" && !live
       ? "The pictures of this trial are not in this file, or its record has none: one trial per leaderboard row has its pictures here, best ranks first, while they fit."
@@ -168,7 +168,7 @@ const factTable = (title, entries) => {
   return lines.length ? [make("table", {}, make("caption", { class: "quiet" }, title), make("tbody", {}, ...lines))] : [];
 };
 
-// Of a few shares of the test samples, the error that they stay below.
+// Quantiles: the error below which some shares of the test samples stay.
 function quantileFacts(errors) {
   const shares = details().quantiles;
   const name = (share) => (share === 0 ? "best" : share === 1 ? "worst" : share === 0.5 ? "median" : `${Math.round(100 * share)} % below`);

@@ -1,6 +1,6 @@
-"""Where trials run. An executor takes trials and yields what happens; the runner writes the records.
+"""Where trials run. An executor takes trials and yields events; the runner writes the records.
 
-The built-in ones come in by the same hook as anybody else's.
+The built-in ones use the same hook as those of plugins.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ def pdebench_hss_executors() -> dict[str, str]:
 
 
 class ExecutorLost(PdebenchError):
-    """The place where trials ran is gone, and so is no fault of theirs. What is done is kept."""
+    """The place where trials ran is gone, through no fault of theirs. Finished trials are kept."""
 
     exit_code = 1
 
 
 @dataclass(frozen=True)
 class Work:
-    """A trial, what it needs to run here and of the machine, and where its output goes."""
+    """A trial, its context and needs, and where its output goes."""
 
     trial: Trial
     context: Context
@@ -69,16 +69,16 @@ TrialEvent = TrialStarted | TrialProgress | TrialFinished
 
 
 class Executor(ABC):
-    """Made once per run. ``jobs`` trials side by side, each with at most ``timeout`` seconds."""
+    """Made once per run. Runs ``jobs`` trials in parallel, each for at most ``timeout`` seconds."""
 
-    notes: Sequence[str] = ()  # what the user should know of the place, printed before anything starts
+    notes: Sequence[str] = ()  # what the user should know about the place; printed before anything starts
 
     def __init__(self, registry: Registry, config: RunConfig) -> None:
         self.registry, self.config = registry, config
         self.jobs, self.threads, self.timeout = config.n_jobs, config.threads, config.timeout
 
     def prepare(self, needs: Sequence[Resources]) -> None:
-        """Before anything starts: raise a `PdebenchError` if trials with these needs can't run here."""
+        """Called before anything starts; raises a `PdebenchError` if trials with these needs can't run here."""
         return None
 
     @abstractmethod
@@ -89,9 +89,9 @@ class Executor(ABC):
         """
 
     def stop(self) -> Iterator[TrialFinished]:
-        """After an interrupt: let what runs save its state, and yield what finished meanwhile."""
+        """After an interrupt: let running trials save their state, and yield those that finish meanwhile."""
         yield from ()
 
     def close(self) -> None:
-        """At the end, however the run ended: leave no process behind."""
+        """Called at the end, however the run ended: leave no process behind."""
         return None

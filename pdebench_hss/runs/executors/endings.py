@@ -1,4 +1,4 @@
-"""How a trial ended: what a process left behind, and what several peers of one trial left, become one record."""
+"""How a trial ended: what one process left, or several peers of one trial, becomes one record."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ def ending_of(trial: Trial, event: Ended, timeout: float | None) -> Ending:
     elif isinstance(event, Crashed):
         status, reason = Status.FAILED, f"crashed: {event.reason}"
     else:
-        status, reason = Status.TIMEOUT, f"not done after {timeout:g} s (--timeout)"
+        status, reason = Status.TIMEOUT, f"not finished after {timeout:g} s (--timeout)"
     return Ending(ended_without_record(trial, status, reason))
 
 
 @dataclass
 class Gang:
-    """The peers of one trial. They succeed together; the first that ends badly by itself is the reason."""
+    """The peers of one trial. They succeed together; the first that fails by itself gives the reason."""
 
     size: int
     endings: dict[int, Ending] = field(default_factory=dict)  # by number of the peer, in the order of arrival
@@ -46,17 +46,17 @@ class Gang:
 
     @property
     def failed(self) -> bool:
-        """The peers that are missing now would wait in vain."""
+        """Whether the remaining peers would wait in vain."""
         return any(_is_bad(ending) and not ending.peer_lost for ending in self.endings.values())
 
     @property
     def abandoned(self) -> bool:
-        """Peers ended because others were gone, and none says why."""
+        """Whether peers ended because others were gone, and none gives the reason."""
         return not self.failed and any(ending.peer_lost for ending in self.endings.values())
 
     @property
     def record(self) -> Record | None:
-        """The trial's record once all have ended. Peer 0 knows most of a trial, if it ended for the same reason."""
+        """The trial's record once all have ended: peer 0's, which knows most, if it ended for the same reason."""
         if self.missing:
             return None
         bad = sorted(filter(_is_bad, self.endings.values()), key=lambda ending: ending.peer_lost)  # else by arrival

@@ -1,4 +1,4 @@
-"""A trial as a job of a `WorkerPool`: the model's half, then the scorer's, each in a process of its own. Light."""
+"""A trial as a job of a `WorkerPool`: the model's half, then the scorer's, each in its own process. Light."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Ending:
     """How one process of a trial ended."""
 
     record: Record
-    peer_lost: bool = False  # it ended because another peer was gone; why is for that peer to say
+    peer_lost: bool = False  # it ended because another peer was gone; that peer gives the reason
 
 
 def job(name: str, trial: Trial, context: Context, log: str = "") -> Job:
@@ -30,12 +30,12 @@ def job(name: str, trial: Trial, context: Context, log: str = "") -> Job:
 
 
 def result_limit(model_bytes: int) -> int:
-    """Bytes that the second half may hand over: a record with its arrays, and the model it carries."""
+    """Bytes that the second half may return: a record with its arrays, and the model it carries."""
     return RESULT_LIMIT + model_bytes + LARGEST_DESCRIPTION
 
 
 def ending_from(trial: Trial, value: Any) -> Ending:
-    """What the second half returned, as the ending of this trial and of no other; else a ValueError."""
+    """What the second half returned, as the ending of this trial; raises ValueError if it is not that."""
     try:
         record, peer_lost = Record.from_plain(value["record"]), value["peer_lost"] is True
     except (TypeError, KeyError, ValueError) as error:

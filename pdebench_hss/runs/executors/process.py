@@ -1,4 +1,4 @@
-"""Each trial in a process of its own: a segfault, an out-of-memory kill or a hang becomes a status.
+"""Each trial in its own process: a segfault, an out-of-memory kill or a hang becomes a status.
 
 With ``--ddp N`` a trial is N such processes that meet at a file. Peers are queued trial after trial, so those of an
 earlier trial never wait for those of a later one.
@@ -34,8 +34,8 @@ class ProcessExecutor(Executor):
 
     def __init__(self, registry: Registry, config: RunConfig) -> None:
         super().__init__(registry, config)
-        self._gangs: dict[str, Gang] = {}  # by key, of trials that have begun and not ended
-        self._peers: dict[str, tuple[Trial, int]] = {}  # by job, of those that have not ended
+        self._gangs: dict[str, Gang] = {}  # by key, for trials that have begun and not ended
+        self._peers: dict[str, tuple[Trial, int]] = {}  # by job, for those that have not ended
 
     def prepare(self, needs: Sequence[Resources]) -> None:
         devices.check_peers(self.config.resolved_device, self.config.ddp)
@@ -45,7 +45,7 @@ class ProcessExecutor(Executor):
         own = waiting({item.trial.budget for item in work})
         places = [{**own, **place} for place in devices.environments(device)]
         self._meeting = Scratch("peers")
-        jobs = (self._job(item, peer) for item in work for peer in range(size))  # each when there is a process for it
+        jobs = (self._job(item, peer) for item in work for peer in range(size))  # made when a process is free
         # Peers need a GPU each; trials of one process may share one, if --jobs says so.
         together = min(self.jobs, len(places)) if size > 1 and device.kind == "cuda" else self.jobs
         processes = size * max(1, min(together // size, len(work)))
@@ -57,7 +57,7 @@ class ProcessExecutor(Executor):
     def stop(self) -> Iterator[TrialFinished]:
         if self._pool is not None:
             for event in self._pool.stop():
-                # What was told to stop is not a result: it goes on next time from its checkpoint.
+                # A trial that was told to stop has no result: next time it resumes from its checkpoint.
                 if isinstance(event, Done):
                     yield from self._end(event)
 
@@ -82,7 +82,7 @@ class ProcessExecutor(Executor):
             return
         assert self._pool is not None
         trial, peer = self._peers[event.job.id]
-        if self._gangs[trial.key].failed:  # it started after another peer had ended badly
+        if self._gangs[trial.key].failed:  # it started after another peer had failed
             self._pool.kill(event.job.id)
         elif peer == 0 and isinstance(event, Started):
             yield TrialStarted(trial)
@@ -92,8 +92,8 @@ class ProcessExecutor(Executor):
     def _end(self, event: Ended) -> Iterator[TrialFinished]:
         assert self._pool is not None
         if isinstance(event, Failed) and event.failure.interrupted:
-            # Somebody else asked it to stop, as systems that shut down ask every process: it saved its state, and that
-            # is no result. The request is taken as one to the whole run.
+            # Something else asked it to stop, such as a system that shuts down. It saved its state and has no result.
+            # Treat it as a request to stop the whole run.
             raise KeyboardInterrupt
         trial, peer = self._peers.pop(event.job.id)
         gang = self._gangs[trial.key]

@@ -1,7 +1,7 @@
 """Trials as tasks of a Ray cluster. The plan is the same list of trials; where they run changes.
 
-The driver alone keeps the queue, hands out a bounded window of it, and sends a trial again whose node was lost. So it
-needs little memory however long the plan is, and a trial ends exactly once.
+The driver alone keeps the queue, hands out a bounded window of it, and resends trials whose node was lost. So it needs
+little memory however long the plan is, and a trial ends exactly once.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from .ray_cluster import check_nodes, check_room, connect, import_ray, local_not
 from .ray_send import Attempt, Sender
 
 RETRIES = 3  # after the loss of a node
-PATIENCE = 0.25  # seconds between two looks at the mailbox
+PATIENCE = 0.25  # seconds between two reads of the mailbox
 AHEAD = 2  # trials handed out per slot, so that a node never waits for the driver
 REFRESH = 5.0  # seconds after which the size of the cluster is asked for again
 
 
 class RayExecutor(Executor):
-    """``--jobs`` limits trials side by side if it is given; otherwise the cluster's size does."""
+    """``--jobs`` limits parallel trials if it is given; otherwise the cluster's size does."""
 
     def __init__(self, registry: Registry, config: RunConfig) -> None:
         super().__init__(registry, config)
@@ -71,7 +71,7 @@ class RayExecutor(Executor):
             yield from self._news()
 
     def stop(self) -> Iterator[TrialFinished]:
-        """Cancel what runs, let it save its state, and keep what ended meanwhile."""
+        """Cancel running trials, let them save their state, and keep those that ended meanwhile."""
         self._queue.clear()
         tasks = [task for attempt in self._running.values() for task in attempt.peers]
         for task in tasks:
@@ -94,7 +94,7 @@ class RayExecutor(Executor):
             self._ray.shutdown()
 
     def _window(self, needs: Resources) -> int:
-        """How many trials to have out at once."""
+        """How many trials to have submitted at once."""
         if self.config.jobs:
             return max(1, self.config.jobs // self.config.ddp)
         asked, count = self._slots.get(needs, (0.0, 0))
@@ -108,7 +108,7 @@ class RayExecutor(Executor):
         self._running[item.trial.key] = self._sender.send(item)
 
     def _ended(self, tasks: list[Any]) -> list[Any]:
-        """Whatever has ended; waits a moment for the first."""
+        """The tasks that have ended; waits a moment for the first."""
         first, _ = self._ray.wait(tasks, num_returns=1, timeout=PATIENCE)
         return self._ray.wait(tasks, num_returns=len(tasks), timeout=0)[0] if first else []
 
@@ -126,7 +126,7 @@ class RayExecutor(Executor):
         try:
             answer = self._ray.get(task)
         except self._ray.exceptions.RayError as error:
-            if not stopping:  # what was told to stop goes on next time
+            if not stopping:  # stopped on request: it resumes next time
                 self._note(attempt, peer, error)
             return False
         if answer.ending is None:
@@ -138,7 +138,7 @@ class RayExecutor(Executor):
         return attempt.gang.record is not None
 
     def _note(self, attempt: Attempt, peer: int, error: Exception) -> None:
-        """A task ended without an answer: for its own reasons, or because its node or worker is gone."""
+        """A task ended without an answer: it failed, or its node or worker is gone."""
         errors, trial = self._ray.exceptions, attempt.work.trial
         if isinstance(error, errors.LocalRayletDiedError):
             raise error  # no trial can run any more, and none is to blame
@@ -180,14 +180,14 @@ class RayExecutor(Executor):
         return ended_without_record(attempt.work.trial, Status.FAILED, reason)
 
     def _news(self) -> Iterator[TrialEvent]:
-        """What trials posted since the last look, how far they are."""
+        """The progress that trials have posted since the last read."""
         if time.monotonic() - self._looked >= PATIENCE:
             for event in self._posted():
                 if not isinstance(event, TrialFinished):
                     yield event
 
     def _posted(self) -> Iterator[TrialEvent]:
-        """What is in the mailbox. A courtesy: if it was lost with its node, there is nothing."""
+        """The content of the mailbox; empty if it was lost with its node, as progress is not essential."""
         if self._sender is None:
             return
         self._looked = time.monotonic()

@@ -1,7 +1,7 @@
-"""The cluster itself: joining it, and making sure before anything starts that every node can do the work.
+"""The cluster itself: joining it, and checking before anything starts that every node can do the work.
 
-A plugin that is on the driver but not on a node would fail hours later, and another version of it would give other
-numbers under the same key. So the versions of core, plugins, torch and the files given by ``--plugin`` are compared.
+A plugin that is missing on a node would fail hours later, and another version of it would give other numbers under the
+same key. So the versions of core, plugins, torch and the files given by ``--plugin`` are compared.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ...contract.resources import Resources
 from ..config import RunConfig
 
 PREFLIGHT_SECONDS = 120.0
-LOCAL_STORE_BYTES = 256 << 20  # a local Ray carries records only; data are in the cache that its nodes share
+LOCAL_STORE_BYTES = 256 << 20  # a local Ray transfers records only; its nodes share the data cache
 
 
 class ClusterError(PdebenchError):
@@ -30,7 +30,7 @@ class ClusterError(PdebenchError):
 def connect(config: RunConfig) -> bool:
     """Join the cluster, or start one here that only this machine can reach; returns whether to leave it at the end."""
     ray = import_ray()
-    if ray.is_initialized():  # in a notebook that is on a cluster already
+    if ray.is_initialized():  # in a notebook that has already joined a cluster
         return False
     quiet = {"log_to_driver": False, "logging_level": logging.ERROR}
     try:
@@ -57,10 +57,10 @@ def connect(config: RunConfig) -> bool:
 
 @contextlib.contextmanager
 def _on_loopback(ray: Any) -> Iterator[None]:
-    """Ray's processes that are started in here listen on 127.0.0.1: whoever reaches their ports can run code.
+    """Ray processes started in this block listen on 127.0.0.1: anybody who can reach their ports can run code.
 
-    Ray asks for its own address instead of taking one, unless it believes that this machine can't be in a cluster. It
-    reads that from a variable when it is imported, and so do the processes that it starts.
+    Ray looks up its own address instead of accepting one, unless it believes that this machine can't be in a cluster.
+    It reads that from a variable when it is imported, and so do the processes that it starts.
     """
     constants = ray._private.ray_constants
     before, variable = constants.ENABLE_RAY_CLUSTER, constants.ENABLE_RAY_CLUSTERS_ENV_VAR
@@ -70,7 +70,7 @@ def _on_loopback(ray: Any) -> Iterator[None]:
             yield
         finally:
             constants.ENABLE_RAY_CLUSTER = before
-    # Ray prints the log of a raylet that died, whatever it was told about logs. The run's own line says it.
+    # Ray prints the log of a raylet that died, whatever its log settings. The run's own message is enough.
     ray._private.worker.print_to_stdstream = lambda *_, **__: None
 
 
@@ -87,7 +87,7 @@ def _environment(name: str, value: str) -> Iterator[None]:
 
 
 def local_note() -> str:
-    """Where a local Ray listens, as Ray itself says."""
+    """Where a local Ray listens, as reported by Ray."""
     addresses = sorted({node["NodeManagerAddress"] for node in import_ray().nodes() if node["Alive"]})
     if addresses == ["127.0.0.1"]:
         return "a local Ray was started; it listens on 127.0.0.1 only"
@@ -95,7 +95,7 @@ def local_note() -> str:
 
 
 def _knock(address: str) -> None:
-    """Check that a server listens there: Ray itself would wait for minutes."""
+    """Check that a server listens there: Ray would wait for minutes."""
     host, _, port = address.removeprefix("ray://").rpartition(":")
     if host and port.isdigit():
         socket.create_connection((host, int(port)), timeout=10.0).close()
@@ -170,7 +170,7 @@ def check_nodes(registry: Registry, plugin_files: Sequence[str]) -> None:
 
 
 def make_probe(packages: Sequence[str], files: Sequence[str]) -> Callable[[], dict[str, Any]]:
-    """A function that tells what a node has. It travels as its code, because this package may be what is missing."""
+    """A function that lists what a node has. It is sent as code, because this package may be what is missing."""
 
     def look() -> dict[str, Any]:
         import hashlib

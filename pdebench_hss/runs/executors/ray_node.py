@@ -1,7 +1,7 @@
 """What happens on a node of a Ray cluster: one trial, inside a Ray task, in a fork of a warm process.
 
 The task itself stays light and hands the trial to a `WorkerPool` that lives as long as Ray's worker process. So a
-segfault, an out-of-memory kill or a hang is an ending like on one machine, and the next trial starts in milliseconds.
+segfault, an out-of-memory kill or a hang ends as it does on one machine, and the next trial starts in milliseconds.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ if TYPE_CHECKING:
     from ...trials.trial import Trial
 
 PRELOAD = ("pdebench_hss.trials.warm",)
-LOG_LIMIT = 100_000  # bytes of a failed trial's output that travel to the driver
-MEETING_SECONDS = 600.0  # that the peers of one trial wait for each other
+LOG_LIMIT = 100_000  # bytes of a failed trial's output that are sent to the driver
+MEETING_SECONDS = 600.0  # how long the peers of one trial wait for each other
 
 
 @dataclass(frozen=True)
 class DataFile:
-    """A dataset's file: its name in any node's cache, its content's hash, and, once a node asked for it, its bytes as
-    blocks in the object store."""
+    """A dataset's file: its name in every node's cache, the hash of its content and, once a node has asked for it, its
+    bytes as blocks in the object store."""
 
     name: str
     sha256: str
@@ -60,14 +60,14 @@ class Parcel:
 
 @dataclass(frozen=True)
 class Answer:
-    """How it ended; or None, if the node has no copy of the data and was sent none."""
+    """How it ended; None if the node has no copy of the data and was sent none."""
 
     ending: Ending | None
     log: str = ""
 
 
 class Mailbox:
-    """A Ray actor: what trials have to say on their way, until the driver takes it; and where peers meet."""
+    """A Ray actor: holds the progress of trials until the driver fetches it, and the addresses where peers meet."""
 
     def __init__(self) -> None:
         self._messages: list[TrialEvent] = []
@@ -101,7 +101,7 @@ def run_parcel(parcel: Parcel, mailbox: Any) -> Answer:
 
 
 def _run(todo: Job, parcel: Parcel, mailbox: Any) -> Ended:
-    """Run the job to its end, which is returned; the rest is posted."""
+    """Run the job, post its progress and return its ending."""
     pool = _warm_pool(parcel.context.threads, waiting([parcel.trial.budget]), parcel.context.keep_models)
     trial, is_first = parcel.trial, parcel.context.peer == 0
     try:
@@ -112,7 +112,7 @@ def _run(todo: Job, parcel: Parcel, mailbox: Any) -> Ended:
                 mailbox.post.remote(TrialStarted(trial))
             elif is_first and isinstance(event, Emitted) and (progress := Progress.from_plain(event.values)):
                 mailbox.post.remote(TrialProgress(trial, progress))
-    except KeyboardInterrupt:  # Ray's way to say that the task was cancelled: let the trial save its state
+    except KeyboardInterrupt:  # Ray cancelled the task: let the trial save its state
         for event in pool.stop():
             if isinstance(event, Done) and parcel.context.peers == 1:
                 mailbox.post.remote(TrialFinished(trial, _ending(parcel, event).record))
@@ -125,7 +125,7 @@ _pools: dict[tuple[int, str, bool, int], WorkerPool] = {}
 
 
 def _warm_pool(threads: int, own: dict[str, str], model_bytes: int) -> WorkerPool:
-    """The pool of this Ray worker; a new one if threads, GPUs, limits or the way of waiting are others than before."""
+    """The pool of this Ray worker; a new one if threads, GPUs, limits or the wait policy have changed."""
     place = (threads, os.environ.get("CUDA_VISIBLE_DEVICES", ""), bool(own), model_bytes)
     if place not in _pools:
         _close_pools()
@@ -143,7 +143,7 @@ def _ending(parcel: Parcel, event: Ended) -> Ending:
     if isinstance(event, Done):
         with contextlib.suppress(ValueError):
             return ending_from(parcel.trial, event.value)
-    # Only now: it imports torch, which Ray's worker has no other use for.
+    # Imported here because it imports torch, which Ray's worker does not need otherwise.
     from .endings import ending_of
 
     return ending_of(parcel.trial, event, parcel.timeout)
@@ -159,7 +159,7 @@ def _tail(log: str) -> str:
 
 
 def land(file: DataFile) -> bool:
-    """See that the dataset is in this node's cache: it is shared or came before, or is put together from its blocks."""
+    """Make sure that the dataset is in this node's cache: shared, fetched before, or now assembled from its blocks."""
     path = data.data_dir() / file.name
     if _is_here(path, file.sha256):
         return True
@@ -185,7 +185,7 @@ def _is_here(path: Path, sha256: str) -> bool:
 
 
 def _meet(parcel: Parcel, mailbox: Any) -> str:
-    """Where the peers of this attempt meet: peer 0 says, the others ask."""
+    """Where the peers of this attempt meet: peer 0 posts the address, the others ask for it."""
     import ray
 
     if parcel.context.peer == 0:

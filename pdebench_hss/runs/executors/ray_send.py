@@ -1,4 +1,4 @@
-"""Sending trials out: each becomes a Ray task with its needs, or with ``--ddp N`` N tasks that are placed together."""
+"""Submitting trials: each becomes a Ray task with its needs, or with ``--ddp N`` N tasks that are placed together."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ BLOCK_BYTES = 64 << 20
 
 @dataclass
 class Attempt:
-    """A trial that was sent out."""
+    """A submitted trial."""
 
     work: Work
     gang: Gang
-    peers: dict[Any, int] = field(default_factory=dict)  # Ray's reference of a task -> its peer; what ended is dropped
+    peers: dict[Any, int] = field(default_factory=dict)  # Ray's reference of a task -> its peer; ended ones are dropped
     group: Any = None  # the placement of the peers
-    lost: str = ""  # what took its node away
+    lost: str = ""  # why its node was lost
     fetch: bool = False  # its node has no copy of the data
 
 
@@ -36,7 +36,7 @@ class Sender:
     def __init__(self, config: RunConfig) -> None:
         self.ray, self.config = import_ray(), config
         self.mailbox = self._start_mailbox()
-        # Ray would start a new process for every task with a GPU; here a trial has its own process anyway.
+        # Ray would start a new process for every GPU task; a trial has its own process anyway.
         self._task = self.ray.remote(max_calls=0)(run_parcel)
         self._files: dict[str, DataFile] = {}
         self._numbers = itertools.count()
@@ -60,7 +60,7 @@ class Sender:
             self.ray.util.remove_placement_group(attempt.group)
 
     def publish(self, name: str) -> None:
-        """Put a dataset's file into the object store: once, whatever the number of trials and nodes that need it."""
+        """Put a dataset's file into the object store, once for all trials and nodes that need it."""
         file = self._file(name)
         if not file.blocks:
             with open(data_dir() / name, "rb") as source:
@@ -68,7 +68,7 @@ class Sender:
             self._files[name] = replace(file, blocks=blocks)
 
     def forget(self, name: str) -> None:
-        """No trial needs it any more: give the store its room back."""
+        """Free the object store's memory once no trial needs the dataset."""
         self._files.pop(name, None)
 
     def close(self) -> None:
@@ -85,7 +85,7 @@ class Sender:
             scoring_files=tuple(map(os.path.abspath, work.context.scoring_files)),
         )
         if self.config.ddp > 1 and self.config.ray_address:
-            self.publish(work.context.data)  # peers that met must not find out that one of them has no data
+            self.publish(work.context.data)  # peers must not discover after meeting that one of them has no data
         return Parcel(work.trial, context, self._file(work.context.data), number, self.config.timeout)
 
     def _checkpoint(self, place: str) -> str:
@@ -115,7 +115,7 @@ class Sender:
 
 def _options(needs: Resources) -> dict[str, Any]:
     memory = {"memory": needs.memory} if needs.memory else {}
-    # The driver sends again what was lost: Ray's own retries would run a trial beside the driver's books.
+    # The driver resends lost trials: it would not know about Ray's own retries.
     return {"num_cpus": needs.cpus, "num_gpus": needs.gpus, "max_retries": 0, **memory}
 
 

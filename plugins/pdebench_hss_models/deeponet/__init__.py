@@ -29,8 +29,8 @@ PAPER_BY_DIM = {
     3: {"width": 128, "depth": 4, "basis": 128},
 }
 SMOKE = {"width": 16, "depth": 4, "basis": 8}
-BASIS = {1: 128, 2: 100, 3: 64}  # in between; the width follows
-MANY_SENSORS = {"small": 1024, "medium": 2048}  # else the branch's first layer has all the parameters
+BASIS = {1: 128, 2: 100, 3: 64}  # scales in between; the width follows
+MANY_SENSORS = {"small": 1024, "medium": 2048}  # with more, the branch's first layer would have most parameters
 MANY_SENSORS_ELSEWHERE = 32_768
 
 

@@ -4,7 +4,7 @@
 
 The branch b is a perceptron that reads u at fixed sensors (every ``sensor_stride``-th grid point of all channels), the
 trunk t one that reads a point x. Both have ``depth`` linear layers with GELU between them, ``width`` neurons, and
-end in ``basis`` numbers for each output channel c. The trunk knows nothing of u: it is evaluated once per step and
+end in ``basis`` numbers for each output channel c. The trunk does not depend on u: it is evaluated once per step and
 shared by the batch. Whatever the input, the output of channel c lies in a space of dimension ``basis``. Parameters,
 with m sensors, width w and o = basis * out_channels:
 
@@ -68,8 +68,8 @@ def on_another_grid(task: TaskInfo, trained: TaskInfo, **hparams: Any) -> DeepON
 
 
 def interpolation(task: TaskInfo, trained: TaskInfo, axis: int) -> np.ndarray:
-    """The matrix (trained points, points) of linear interpolation along an axis; a periodic field goes on at its start,
-    and beyond the last point of any other the last piece goes on."""
+    """The matrix (trained points, points) of linear interpolation along an axis. A periodic field wraps around; for any
+    other, the last piece is extended beyond the last point."""
     low, high = task.domain[axis]
     x, wanted = (np.unique(t.coords[axis]) for t in (task, trained))
     n = len(x)

@@ -11,7 +11,7 @@ from ..sizes import AIM, aim, nearest
 
 ATTENTION = {"depth": 1, "heads": 1, "head_dim": 8, "kernel_multiplier": 1}
 WIDTH = {"paper": 384, "smoke": 8}
-# In between, the widths that a step can afford: up to so many points, and beyond.
+# Scales in between: the widths that a step can afford, up to this many points and beyond.
 MANY_POINTS = 2048
 WIDEST = {"small": (40, 32), "medium": (64, 56)}
 

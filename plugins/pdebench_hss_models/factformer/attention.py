@@ -72,6 +72,6 @@ class AxisKernel(nn.Module):
         return self._turned(self.queries(features)) @ self._turned(self.keys(features)).transpose(-1, -2)
 
     def _turned(self, x: Tensor) -> Tensor:
-        """Split into heads and turn each pair (a, b) by its position's angle: products depend on differences."""
+        """Split into heads and rotate each pair (a, b) by its position's angle: products depend on differences."""
         a, b = x.unflatten(-1, (self.heads, -1)).transpose(1, 2).chunk(2, dim=-1)  # (batch, heads, n, K / 2)
         return torch.cat([a * self.cos - b * self.sin, a * self.sin + b * self.cos], dim=-1)

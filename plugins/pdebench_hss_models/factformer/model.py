@@ -52,7 +52,7 @@ class FactFormer(nn.Module):
 
 
 class PositionCode(nn.Module):
-    """A learned linear map of sin and cos of random linear functions of (x, y), drawn once from a normal law."""
+    """A learned linear map of sin and cos of linear functions of (x, y), drawn once from a normal distribution."""
 
     unit: Tensor  # (n_x, n_y, 2)
     directions: Tensor  # (2, d / 2)
@@ -69,7 +69,7 @@ class PositionCode(nn.Module):
 
 
 class Tail(nn.Module):
-    """Mix neighbours at half resolution, then combine with the features themselves point by point."""
+    """Mix neighbours at half resolution, then combine with the original features point by point."""
 
     def __init__(self, width: int, out_channels: int, padding: Literal["zeros", "circular"]) -> None:
         super().__init__()

@@ -26,8 +26,8 @@ PAPER_BY_DIM = {
     3: {"layers": 2, "width": 14, "modes": 8},
 }
 SMOKE = {"layers": 2, "width": 4, "modes": 3}
-WAY = {"way": "auto"}  # fft, dft or auto: same numbers to rounding, see `ways`
-LAYERS_AND_MODES = {1: (4, 12), 2: (4, 8), 3: (2, 4)}  # in between; the width follows from them
+WAY = {"way": "auto"}  # fft, dft or auto: the same numbers up to rounding, see `ways`
+LAYERS_AND_MODES = {1: (4, 12), 2: (4, 8), 3: (2, 4)}  # scales in between; the width follows from them
 
 
 def hparams(task: TaskInfo, scale: str) -> dict[str, Any]:
@@ -42,7 +42,7 @@ def hparams(task: TaskInfo, scale: str) -> dict[str, Any]:
 
 
 def search(task: TaskInfo, scale: str) -> dict[str, Any]:
-    """Where the field does not wrap around, whether its ends are kept apart: it helps on one task, hurts on another."""
+    """Whether to keep the ends of a field that is not periodic apart: it helps on one task and hurts on another."""
     default, points = hparams(task, scale), min(task.grid)
     third: dict[str, Any] = {"padding": OneOf(0, points // 4)}
     if task.periodic:

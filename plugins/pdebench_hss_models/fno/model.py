@@ -4,8 +4,8 @@
     v_{l+1} = gelu( F^-1( R_l . F v_l ) + W_l v_l + b_l )      no gelu after the last layer
     M(u)    = Q v_L                                            pointwise projection
 
-Where the domain is not periodic the transform wraps around all the same; ``padding`` points of zeros beyond the end of
-each axis keep its two ends apart. They are added to v_0 and cut off v_L.
+The transform wraps around even if the domain is not periodic; ``padding`` points of zeros beyond the end of each axis
+keep its two ends apart. They are added to v_0 and cut off v_L.
 
 R_l is one complex width x width matrix for each kept frequency: |k_j| below ``modes`` on every axis (with k = -modes
 on all axes but the last, whose negative half follows from the field being real). Parameters, a complex one counted
@@ -35,7 +35,7 @@ from .ways import COUNTED, check_way, way_taken
 
 class FNO(nn.Module):
     unit_coords: Tensor  # (1, dim, *grid)
-    layers: Sequence[FourierLayer]  # an nn.ModuleList, whose own type does not say of what
+    layers: Sequence[FourierLayer]  # an nn.ModuleList, whose type has no element type
 
     def __init__(
         self, task: TaskInfo, layers: int, width: int, modes: int, padding: int = 0, way: str = "auto"
@@ -73,7 +73,7 @@ class FNO(nn.Module):
         return self.projection(self.layers[-1](v)[self.inside])  # (batch, out_channels, *grid)
 
     def by_products(self, u: Tensor) -> Tensor:
-        """P and Q are linear, as the first and the last layer are before their gelu: they are multiplied into them."""
+        """P and Q are linear, and so are the first and last layers before gelu, so they are multiplied together."""
         parts = [self.lift.weight, self.lift_coords.weight, self.lift.bias[:, None, None]]
         lift = torch.cat(parts, 1)[..., 0]  # (width, in_channels + dim + 1)
         coords = self.unit_coords.expand(len(u), *self.unit_coords.shape[1:])
@@ -138,7 +138,7 @@ class SpectralConvolution(nn.Module):
         return torch.fft.irfftn(kept, s=v.shape[2:], dim=self.axes)
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> nn.Module:
-        """Changes of dtype treat complex weights as pairs of reals, or ``.to(float64)`` would drop one of them."""
+        """Changes of dtype treat complex weights as pairs of reals; ``.to(float64)`` would drop the imaginary parts."""
 
         def on_pairs(t: Tensor) -> Tensor:
             return torch.view_as_complex(fn(torch.view_as_real(t))) if t.is_complex() else fn(t)
@@ -149,7 +149,7 @@ class SpectralConvolution(nn.Module):
 class Pointwise(nn.Conv1d):
     """The same linear map of channels at every point of a grid of any dimension."""
 
-    bias: Tensor  # None with bias=False, where nobody reads it
+    bias: Tensor  # None with bias=False, where it is not used
 
     def __init__(self, inputs: int, outputs: int, bias: bool = True) -> None:
         super().__init__(inputs, outputs, kernel_size=1, bias=bias)

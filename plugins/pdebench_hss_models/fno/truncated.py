@@ -1,6 +1,6 @@
 """A Fourier layer on the kept frequencies alone, in matrix products, with its derivative written by hand.
 
-T takes a field to its kept frequencies, D holds what the inverse transform of a real field does to each of them,
+T maps a field to its kept frequencies, D holds the factor of each of them in the inverse transform of a real field,
 
     (T v)_k = sum_x v_x exp(-2 pi i (k_1 x_1 / n_1 + ... + k_d x_d / n_d)),
     D_k     = 1 / N for k_d = 0,  2 / N for k_d > 0  (N points; k_d < 0 is the conjugate and not stored),
@@ -14,9 +14,9 @@ has, with q = D T g for a gradient g of y, the derivatives
 
     dv = T^* R^H q + W^T g,      dR_k = sum over samples of conj(T v)_k q_k,      dW = g v^T,      db = N q_0.
 
-T is one axis after the other: a real matrix for the last, complex ones for the others, on ever smaller arrays. What
-an FFT would compute and the layer drops is never computed, and there is nothing to fill with zeros. Sums with W v
-and W^T g are made inside the products; b is N b on the frequency 0, where it costs nothing.
+T acts on one axis after the other: a real matrix for the last, complex ones for the others, on ever smaller arrays.
+Frequencies that the layer drops are never computed, and nothing is padded with zeros. Sums with W v and W^T g are made
+inside the products; b is added as N b on the frequency 0, where it costs nothing.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from torch.nn import functional as F
 
 
 def fourier_layer(v: Tensor, weight: Tensor, bypass: Tensor, bias: Tensor, activate: bool) -> Tensor:
-    """``v (batch, in, *grid)`` -> ``(batch, out, *grid)``, with gelu behind it or not.
+    """``v (batch, in, *grid)`` -> ``(batch, out, *grid)``, optionally followed by gelu.
 
     ``weight (in, out, *kept)`` is complex, in the order of `kept_frequencies`; ``bypass (out, in)``; ``bias (out,)``.
     """
@@ -80,7 +80,7 @@ class _FourierLayer(torch.autograd.Function):
 
 
 def turned(x: Tensor) -> Tensor:
-    """The transpose of a matrix in its own memory; torch is quick at this in two dimensions only."""
+    """A contiguous transpose of a matrix; torch is fast at this in two dimensions only."""
     return x.t().contiguous()
 
 

@@ -26,13 +26,13 @@ def check_way(way: str) -> None:
 
 
 def way_taken(way: str, grid: Sequence[int], modes: int, device: torch.device) -> str:
-    """`fft` or `dft`. Under autocast products would be rounded to half precision, and FFTs are not: so it is those."""
+    """`fft` or `dft`. Under autocast always `fft`: products would be rounded to half precision, FFTs are not."""
     half = torch.is_autocast_enabled(device.type)
     if way == "dft" and half:
         raise RuntimeError("way 'dft' does not work under autocast; choose 'fft' or 'auto'")
     if way != "auto":
         return way
-    # Products are quicker on a CPU; elsewhere they were not measured.
+    # Products are faster on a CPU; other devices were not measured.
     few = flops_per_point(grid, modes) <= MOST_FLOPS * len(grid)
     return "dft" if few and device.type == "cpu" and not half else "fft"
 

@@ -11,13 +11,13 @@ from ..sizes import AIM, WEIGHT_DECAY, aim, nearest
 
 # Hidden layers and width; the paper's 2D tables print a width of 64, its 83K parameters are 128 (docs/models.md).
 NETWORK = {"paper": {"layers": 6, "width": 128}, "smoke": {"layers": 2, "width": 8}}
-LAYERS_1D = 4  # in between; the width follows
-# In 2D a step can't look at many pairs: a small network that sees four times as many of them, and a larger rate, in
-# about the time of 4 layers of 64; chosen on held-out training samples (benchmarks/green_learning_setting.py). So it
-# stays far below the size of the others.
+LAYERS_1D = 4  # scales in between; the width follows
+# In 2D a step can only afford few pairs. A small network with a larger rate sees four times as many of them in about
+# the time of 4 layers of 64; chosen on held-out training samples (benchmarks/green_learning_setting.py). So it is far
+# smaller than the other models.
 SLIM_2D = {"layers": 3, "width": 24}
 SLIM_2D_RATE = 1e-2
-# Pairs of points that a training step may look at, by dimension; the paper looks at all of them.
+# Pairs of points that a training step may use, by dimension; the paper uses all of them.
 PAIRS_PER_STEP = {
     "smoke": {1: 2**10, 2: 2**10},
     "small": {1: 2**12, 2: 2**15},

@@ -4,21 +4,21 @@
 
 G is a perceptron with ``layers`` hidden layers of ``width`` neurons, each with its own rational activation; it has
 in_channels * out_channels outputs; w_j is the weight of y_j in the trapezoidal rule (`quadrature`). The sum runs over
-the points inside the domain. G does not depend on f: it is evaluated once for the batch, and once for all between two
-steps of training.
+the points inside the domain. G does not depend on f: it is evaluated once per batch, and is reused until a training
+step changes it.
 
 The authors add a second network N(x), the homogeneous solution, for boundary values that are not zero. All tasks here
 have u = 0 for f = 0, so it is left out.
 
 With N points there are N^2 pairs (16.8 million for 64^2: 8 GiB for one hidden tensor of the paper's width), so rows of
-G (targets x_i) are computed in chunks, and chunks are computed again in the backward pass: gradients are exact
-and memory is that of one chunk.
+G (targets x_i) are computed in chunks, which are computed again in the backward pass. Gradients are exact, and only one
+chunk is in memory.
 
 ``targets_per_step`` below N makes a step cheaper still: only that many random rows of G are computed. The other rows
-come from a stored matrix, in which each row is as old as its last draw (zero before the first). They make the output
-a whole field and carry no gradient; the gradient of the drawn rows is multiplied by N / targets. If the loss is a sum
-over points, as squared error is, this is an unbiased gradient of the whole loss; the loss itself lags behind, as it
-is taken of rows from earlier steps. Predictions use all rows.
+come from a stored matrix, in which each row dates from its last draw (zero before the first). They complete the output
+field and carry no gradient; the gradient of the drawn rows is multiplied by N / targets. If the loss is a sum over
+points, as squared error is, this is an unbiased gradient of the whole loss. The loss itself lags behind, as it uses
+rows from earlier steps. Predictions use all rows.
 
 Parameters: (2 dim + 1) width + (layers - 1) (width + 1) width + (width + 1) in_channels out_channels + 7 layers.
 """
@@ -158,12 +158,12 @@ class GreenFunction(nn.Module):
         self.hidden = nn.ModuleList(nn.Linear(width, width) for _ in range(layers - 1))
         self.activations = nn.ModuleList(Rational() for _ in range(layers))
         self.last = nn.Linear(width, outputs)
-        for linear in (self.first, *self.hidden, self.last):  # the authors draw Glorot's scale from a cut normal law
+        for linear in (self.first, *self.hidden, self.last):  # the authors: a truncated normal, same scale
             nn.init.xavier_uniform_(linear.weight)
             nn.init.zeros_(linear.bias)
 
     def forward(self, targets: Tensor, sources: Tensor) -> Tensor:
-        # The first layer acts on (x, y): split it, and no array of pairs of coordinates is made.
+        # The first layer acts on (x, y). It is split, so that no array of coordinate pairs is made.
         of_x = targets @ self.first.weight[:, : self.dim].T + self.first.bias  # (targets, width)
         of_y = sources @ self.first.weight[:, self.dim :].T  # (sources, width)
         h = self.activations[0](of_x[:, None] + of_y)  # (targets, sources, width)

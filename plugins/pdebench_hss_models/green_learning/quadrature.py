@@ -1,15 +1,15 @@
 """Quadrature weights for the integral of G(x, .) f over a task's grid: the trapezoidal rule along each axis.
 
-Grids of points j / n hold their left end and not their right one. What stands at a missing end follows from the
-boundary condition:
+Grids of points j / n hold their left end and not their right one. The value at a missing end follows from the boundary
+condition:
 
     Dirichlet   G vanishes on the boundary, so the end adds nothing: the last point weighs h, like every other
     periodic    the end is the first point again: all points weigh h
     otherwise   G(x, .) f is extrapolated linearly from the two points next to the end, which keeps the rule of
                 second order: the last two points of a grid j / n weigh h / 2 and 2 h
 
-Taking all of the space up to the end as the last point's cell (1.5 h) would be of first order: with the exact kernel
-and rough forcing it is that cell's error that one sees (tests/models/test_green_kernels.py).
+Giving all of the space up to the end to the last point (1.5 h) would be of first order: with the exact kernel and rough
+forcing, that cell's error dominates (tests/models/test_green_kernels.py).
 """
 
 from __future__ import annotations

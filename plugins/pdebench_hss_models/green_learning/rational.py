@@ -2,8 +2,8 @@
 
     r(x) = p(x) / q(x),   p(x) = p0 x^3 + p1 x^2 + p2 x + p3,   q(x) = q0 x^2 + q1 x + q2
 
-It starts as the best approximation of ReLU of its type. On millions of pairs of points memory is what counts: the
-backward pass keeps the input alone and computes the rest again,
+It starts as the best approximation of ReLU of its type. With millions of pairs of points memory is the limit, so only
+the input is kept for the backward pass, which computes the rest again,
 
     dr/dx = (p' - r q') / q,      dr/dp_k = x^(3-k) / q,      dr/dq_k = -r x^(2-k) / q.
 """

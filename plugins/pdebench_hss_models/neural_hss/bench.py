@@ -1,6 +1,6 @@
-"""``pdebench-hss bench layers``: one HSS matrix in every form, forward and backward, beside what the model predicts.
+"""``pdebench-hss bench layers``: one HSS matrix in every form, forward and backward, and the cost model's prediction.
 
-``--explain`` prints the model's terms for every cut of the tree and measures nothing.
+``--explain`` prints the cost model's terms for every cut of the tree and measures nothing.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""What `pdebench-hss doctor --device cuda` asks Neural-HSS: are the kernels right there, and which form is fastest?
+"""Neural-HSS checks of `pdebench-hss doctor --device cuda`: are the kernels correct, and which form is fastest?
 
-The timings of all forms are fitted by the cost model's constants, which are kept in the user's cache for `auto`.
+The cost model's constants are fitted to the timings of all forms and kept in the user's cache for `auto`.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def off_by(case: tuple[tuple[int, ...], int, int, int, int], dtype: torch.dtype,
 
 
 def timing(emit: Any, device: str) -> dict[str, Any]:
-    """All forms at five sizes; the constants for `auto`; and what it would take now."""
+    """All forms at five sizes; the constants for `auto`; and what it would choose with them."""
     where, timings, table = torch.device(device), [], []
     for points, levels, rank, rows in SIZES[where.type]:
         axis = Axis(points, points, levels, rank, terms=1, rows=rows)
@@ -81,7 +81,7 @@ def timing(emit: Any, device: str) -> dict[str, Any]:
 
 
 def conclude(timings: list[measured.Timing], table: list[dict[str, Any]], device: torch.device) -> dict[str, Any]:
-    """Constants from timings, into the cache if the device is a GPU; and whether `auto` would choose well with them."""
+    """Constants from timings, stored in the cache for a GPU; and whether `auto` would choose well with them."""
     found = measured.fit(timings)
     kept = str(measured.write(gpu_name(device), found)) if device.type == "cuda" else ""
     slower = []

@@ -1,8 +1,8 @@
 """Hyper-parameters by task: the paper's tables at scale ``paper``, rules by dimension everywhere else. No torch.
 
-Where the tables and the published counts allow two readings, the row below is the one whose count comes
-nearest; the other is a matter of options (docs/models.md lists both), for instance the literal three layers of the
-2D Poisson family: ``neural_hss[layers=3,lift=none,projection=none]``.
+Where the tables and the published counts allow two readings, the row below is the one whose count comes nearest. The
+other can be set by options (docs/models.md lists both), for instance the literal three layers of the 2D Poisson family:
+``neural_hss[layers=3,lift=none,projection=none]``.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def hparams(task: TaskInfo, scale: str) -> dict[str, Any]:
 
 
 def matched_terms(task: TaskInfo, scale: str, found: dict[str, Any]) -> int:
-    """As many terms as bring the layers, and ends of full rank, to the size that all models have at this scale."""
+    """The number of terms with which layers and full-rank ends have the size that all models have at this scale."""
     maps = task.in_channels - found["scalars"] + task.out_channels  # of the two ends together
     ends = maps * sum(n**2 for n in task.grid) if found["lift"] == "dense" else 0
     term = found["layers"] * sum(count_parameters(n, found["levels"], found["rank"]) for n in task.grid)
@@ -97,7 +97,7 @@ def defaults(task: TaskInfo) -> dict[str, Any]:
         ends = "dense" if points <= 512 else "hss"
         return {**tree, "rank": min(16, max(2, points // 8)), "layers": 4, "lift": ends, "projection": ends}
     if task.linear and single:
-        terms = 32 if task.dim == 2 else 16 if points <= 64 else 4  # all terms are in memory at once
+        terms = 32 if task.dim == 2 else 16 if points <= 64 else 4  # all terms are held in memory
         return {**tree, "rank": 8, "outer_rank": terms, "layers": 1, "lift": "none", "projection": "none"}
     return {**tree, "rank": 8, "outer_rank": 8, "layers": 2, "lift": "dense", "projection": "dense"}
 

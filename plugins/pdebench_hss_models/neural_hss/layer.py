@@ -39,7 +39,7 @@ def way_now(way: str) -> str:
 class HSSMap(nn.Module):
     """The linear m-dimensional HSS map: ``(batch, *in_grid) -> (batch, *out_grid)``."""
 
-    axes: Sequence[HSSMatrix]  # an nn.ModuleList, whose own type does not say of what
+    axes: Sequence[HSSMatrix]  # an nn.ModuleList, whose type has no element type
 
     def __init__(
         self,
@@ -59,7 +59,7 @@ class HSSMap(nn.Module):
             for out, inn in zip(out_grid, in_grid, strict=True)
         )
         self.axes = cast(Sequence[HSSMatrix], matrices)
-        for weight in self.axes:  # the sum of r_out products of m factors is then as large as one product
+        for weight in self.axes:  # so that the sum of r_out products of m factors is as large as one product
             weight.scale_(outer_rank ** (-0.5 / len(self.axes)))
 
     def forward(self, z: Tensor, slope: Tensor | None = None) -> Tensor:
@@ -73,9 +73,9 @@ class HSSMap(nn.Module):
         return y if slope is None else leaky_relu(y, slope)
 
     def sizes(self, z: Tensor) -> list[Axis]:
-        """What the cost model wants to know of each axis."""
+        """What the cost model needs to know about each axis."""
         rows, sizes = z.shape[0], []
-        for j, weight in enumerate(self.axes):  # when axis j is contracted those after it have been, those before not
+        for j, weight in enumerate(self.axes):  # axes after j are contracted before it, the others later
             (out, inn), alone = weight.shape, len(self.axes) == 1
             others = math.prod(z.shape[1 : j + 1]) * math.prod(w.shape[0] for w in self.axes[j + 1 :])
             sizes.append(Axis(out, inn, weight.levels, weight.rank, weight.terms, rows * others, alone, z.itemsize))

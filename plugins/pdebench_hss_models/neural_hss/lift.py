@@ -7,7 +7,7 @@ Fields  (batch, channels, *grid)  ->  (batch, channels', *grid').  Linear, witho
     dense   out_o = sum_c Z_c x_1 A_oc^(1) ... x_m A_oc^(m), full matrices ("full-rank" in the paper)
     cp      the low-rank tensor map of the paper's appendix on systems of PDEs,
             W = sum_i c_i u_i^(0) o ... o u_i^(m) o v_i^(0) o ... o v_i^(m),  axis 0 being the channel.
-            All that passes it is R numbers per sample: a bottleneck, offered because the paper writes it.
+            Only R numbers per sample pass through it: a bottleneck, offered because the paper describes it.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def field_map(
 class ChannelSum(nn.Module):
     """out_o = sum_c M_oc(in_c): a map of its own for each pair of channels."""
 
-    maps: Sequence[Sequence[nn.Module]]  # lists of torch, whose own type does not say of what
+    maps: Sequence[Sequence[nn.Module]]  # lists of torch, whose type has no element type
 
     def __init__(self, channels: tuple[int, int], make: Callable[[], nn.Module]) -> None:
         super().__init__()

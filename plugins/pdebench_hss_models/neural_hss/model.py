@@ -2,10 +2,10 @@
 
     x -> lift -> H_1 -> ... -> H_layers -> projection,      H_i(Z) = LeakyReLU_{alpha_i}(HSS map of Z)
 
-All layers act on one field of size embed x ... x embed. Several input channels meet in the lift, which has a
-map for each; several output channels leave through the projection likewise (see `lift`). Input channels that
-are numbers rather than fields (constant over the grid, like Gray-Scott's f and k) would waste a map: the last
-``scalars`` channels enter as their mean times a learned rank-one field.
+All layers act on one field of size embed x ... x embed. The lift has a map for each input channel and sums them; the
+projection has a map for each output channel (see `lift`). Input channels that are numbers rather than fields (constant
+over the grid, like Gray-Scott's f and k) would waste a map: the last ``scalars`` channels enter as their mean times a
+learned rank-one field.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class NeuralHSS(nn.Module):
     lift, projection    none, hss, dense or cp
     scalars         how many of the last input channels are constant over the grid
     cp_rank         terms of a cp lift or projection
-    way             how factors are applied: tree, collapsed, dense, triton, or auto (what should be fastest)
+    way             how factors are applied: tree, collapsed, dense, triton, or auto (the one expected to be fastest)
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class NeuralHSS(nn.Module):
         fields = task.in_channels - scalars
         tree: dict[str, Any] = {"levels": levels, "rank": rank, "outer_rank": outer_rank, "way": way}
         on_line = task.dim == 1 and outer_rank == 1
-        # Ends that are HSS maps of the layers' own kind are links of the chain.
+        # A lift or projection that is an HSS map like the layers' becomes part of the chain.
         first = on_line and lift == "hss" and grid == inner and task.in_channels == 1
         last = on_line and projection == "hss" and grid == inner and task.out_channels == 1
         self.lift = field_map("none" if first else lift, (fields, 1), (grid, inner), cp_rank=cp_rank, **tree)
@@ -83,7 +83,7 @@ class NeuralHSS(nn.Module):
             z = self.lift(x[:, :split]) + self.scalars(x[:, split:])
         z = self.layers(z.squeeze(1))  # (batch, *inner)
         y = self.projection(z.unsqueeze(1))
-        return y.contiguous()  # a loss takes several times as long on fields that lie in memory otherwise
+        return y.contiguous()  # a loss takes several times as long on another memory layout
 
 
 class ScalarFields(nn.Module):

@@ -15,10 +15,10 @@ DYNAMICS = ("gray_scott_forward", "gray_scott_inverse", "navier_stokes_forward",
 PAPER = {"burgers_1d": {"blocks": 12, "width": 150}, **{name: {"blocks": 12, "width": 96} for name in DYNAMICS}}
 PAPER_BY_DIM = {1: {"blocks": 12, "width": 48}, 2: {"blocks": 4, "width": 48}, 3: {"blocks": 2, "width": 48}}
 SMOKE = {"blocks": 2, "width": 8}
-# In between: blocks by dimension, and the widths that a step can afford. A convolution of 24 channels costs a CPU
-# what one of 32 does, so widths are multiples of 16.
+# Scales in between: blocks by dimension, and the widths that a step can afford. On a CPU a convolution of 24 channels
+# costs as much as one of 32, so widths are multiples of 16.
 BLOCKS = {1: 8, 2: 3, 3: 2}
-MANY_POINTS = 2048  # beyond them, in 2D, a block less
+MANY_POINTS = 2048  # beyond them, in 2D, one block fewer
 WIDEST = {"small": {1: 32, 2: 32, 3: 16}, "medium": {1: 32, 2: 48, 3: 32}}
 
 

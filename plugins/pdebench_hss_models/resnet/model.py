@@ -4,8 +4,8 @@
     v_{l+1} = v_l + C2_l gelu(C1_l v_l)        two 3-tap convolutions without bias
     M(u)    = Q v_L                            1x1 projection
 
-Nothing acts on the skip path, so that a linear map passes through unbent; there is neither normalisation nor
-pooling, so the receptive field is 4 * blocks + 1 points wide. Parameters:
+Nothing acts on the skip path, so linear maps pass through unchanged; there is neither normalisation nor pooling, so
+the receptive field is 4 * blocks + 1 points wide. Parameters:
 
     2 * 3^dim * width^2 * blocks + (in_channels + 1) * width + (width + 1) * out_channels.
 """
@@ -34,7 +34,7 @@ def padding_for(task: TaskInfo) -> Padding:
     """What a convolution sees beyond the edge of the box.
 
     A Dirichlet field is zero there, the even extension of a Neumann field repeats its last value. A mixed problem
-    says by ``periodic`` whether its box wraps around; if not, repeating the last value presumes least.
+    says by ``periodic`` whether its box wraps around; if not, repeating the last value assumes least.
     """
     return "circular" if task.periodic else PADDING[task.boundary]
 
@@ -46,7 +46,7 @@ class ResNet(nn.Module):
         self.lift = convolution(task.in_channels, width, kernel_size=1)
         self.blocks = nn.Sequential(*(Block(task.dim, width, padding_for(task)) for _ in range(blocks)))
         self.projection = convolution(width, task.out_channels, kernel_size=1)
-        if task.dim == 3:  # the order in memory in which 3D convolutions are fast (1.7 times, on a CPU)
+        if task.dim == 3:  # the memory layout in which 3D convolutions are 1.7 times faster on a CPU
             self.to(memory_format=torch.channels_last_3d)  # type: ignore[call-overload]  # torch's stubs lack it
 
     def forward(self, u: Tensor) -> Tensor:

@@ -11,14 +11,14 @@ from torch.nn import functional as F
 
 
 def leaky_relu(x: Tensor, slope: Tensor) -> Tensor:
-    """``slope`` has one entry. A GPU keeps torch's own, which needs not wait for its value; so does a graph that
-    is exported, which can't."""
+    """``slope`` has one entry. GPUs use torch's own function, which need not wait for its value; so do exported graphs,
+    which can't read it."""
     by_value = x.device.type == "cpu" and not torch.compiler.is_compiling()
     return _LeakyReLU.apply(x, slope) if by_value else F.prelu(x, slope)
 
 
 class _LeakyReLU(torch.autograd.Function):
-    """torch's own prelu, several times faster on a CPU: its backward pass writes a slope's gradient per point."""
+    """Several times faster on a CPU than torch's prelu, whose backward pass writes a slope's gradient per point."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, slope: Tensor) -> Tensor:

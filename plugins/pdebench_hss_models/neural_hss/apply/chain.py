@@ -2,10 +2,10 @@
 
     z_0 = x,      y_k = A_k z_{k-1},      z_k = LeakyReLU_{alpha_k}(y_k)  or  y_k,      k = 1 .. K
 
-In 1D matrices are small, and time goes into the number of operations rather than into arithmetic. So all K maps are one
-function to autograd with the derivative written down: `sweep` takes A_k over z_{k-1} and A_k^T over the gradient of
-y_k, and the gradient of alpha_k is the sum of dz_k y_k where y_k < 0. Blocks of all maps lie in the same tensors, which
-leaves autograd and the optimiser K times fewer of them, and `expand` builds the roots of all maps at once.
+In 1D matrices are small, and time depends on the number of operations rather than on arithmetic. So all K maps are one
+autograd function with the derivative written by hand: `sweep` applies A_k to z_{k-1} and A_k^T to the gradient of y_k,
+and the gradient of alpha_k is the sum of dz_k y_k where y_k < 0. Blocks of all maps lie in the same tensors, so that
+autograd and the optimiser have K times fewer of them, and `expand` builds the roots of all maps at once.
 
 Fields are columns, ``(nodes, size, batch)``, from the first map to the last. Kept for the derivative are z_{k-1}, y_k
 where there is a slope, and the coefficients of the sweeps, 4 r / m of a field.

@@ -1,7 +1,7 @@
 """What an HSS product costs in each of its forms, and which form is cheapest. No torch.
 
 A tree can be cut: levels below the cut stay a tree, those above become one dense root (see `expand`). The cut is the
-only choice there is to make for an axis:
+only choice for an axis:
 
     cut = levels    tree         least arithmetic, most and smallest products
     cut = 1         collapsed    leaves and one coupling between all of them
@@ -11,11 +11,10 @@ The model lists the matrix products that forward and backward pass do at a cut a
 
     seconds(b, i, k, j) = start + 2 b i k j / peak (1 + h/i)(1 + h/k)(1 + h/j) + bytes / bandwidth
 
-for b products of (i x k) with (k x j): small sides waste the hardware, which the brackets say, and data that one of the
-b products can't keep in the cache of a core come from further away. The numbers of the CPU were fitted to measured
-steps at every cut on two cores; only their ratios matter. They do not depend on the number of threads, so that a
-result does not either. Those of a GPU are from data sheets and were never tried: `measured` has better ones where
-`pdebench-hss doctor --device cuda` was run.
+for b products of (i x k) with (k x j). The brackets model small sides, which waste the hardware; data of a product that
+do not fit in a core's cache have a lower bandwidth. The CPU's constants were fitted to measured steps at every cut on
+two cores; only their ratios matter. They do not depend on the number of threads, so results don't either. Those of a
+GPU are from data sheets and were never tested: `measured` has better ones after `pdebench-hss doctor --device cuda`.
 """
 
 from __future__ import annotations
@@ -116,7 +115,7 @@ def price(a: Axis, cut: int, machine: Machine) -> Price:
         copied += 4 * a.terms * root_entries(a, cut)
     if cut and not a.alone:  # fields and gradients are turned
         copied += 4 * a.terms * a.rows * max(a.out, a.inn)
-    starts = len(roots) + (a.levels - cut) * 6 + (cut < a.levels) * 8  # views and sums cost a little too
+    starts = len(roots) + (a.levels - cut) * 6 + (cut < a.levels) * 8  # small overhead of views and sums
     seconds = machine.start * (len(products) + starts / a.together) + 4 * copied / machine.near
     flops, moved = 0.0, float(copied)
     for share, done in ((1, products), (a.together, roots)):

@@ -8,8 +8,8 @@ instead of r_out times as many. Fields get an axis of terms in front, which the 
 
     (1, batch, d_1 .. d_m)  ->  (terms, batch, d_1 .., e_j, ..)  ->  sum over terms: (batch, *points)
 
-The price is memory, r_out fields between two axes, so terms are taken in groups of at most `GROUP_BYTES`. Values differ
-from those of `modes` by rounding: sums over terms are done in another order. A CPU keeps `modes`.
+The price is memory, r_out fields between two axes, so terms are processed in groups of at most `GROUP_BYTES`. Values
+differ from those of `modes` by rounding: sums over terms are done in another order. CPUs use `modes`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from ..matrix.factors import Factors, transpose
 from ..matrix.sweep import Coefficients, block_gradients, coefficients, product
 from .modes import add_dense_terms
 
-GROUP_BYTES = 2**28  # of the largest field between two axes, with its terms
+GROUP_BYTES = 2**28  # bytes of the largest field between two axes, with its terms
 
 
 def forest_sum(z: Tensor, axes: Sequence[Factors], points: Sequence[int]) -> Tensor:
@@ -44,7 +44,7 @@ def forest_sum(z: Tensor, axes: Sequence[Factors], points: Sequence[int]) -> Ten
 
 
 def largest_field(z: Tensor, points: Sequence[int]) -> int:
-    """Bytes of the largest field of one term on the way."""
+    """Bytes of the largest intermediate field of one term."""
     shape, sizes = list(z.shape), [z.numel()]
     for axis in reversed(range(1, z.dim())):
         shape[axis] = points[axis - 1]
@@ -67,7 +67,7 @@ class _ForestSum(torch.autograd.Function):
     def backward(ctx: Any, gy: Tensor) -> tuple[Tensor | None, ...]:
         z, *blocks = ctx.saved_tensors
         steps, x, ready = steps_of(blocks, ctx.levels, ctx.points), z.unsqueeze(0), []
-        for step in steps:  # once more: only z was kept
+        for step in steps:  # computed again: only z was kept
             ready.append(step.prepare(x))
             x = step.run(ready[-1]) if step is not steps[-1] else x
         g, gradients = gy.unsqueeze(0), []

@@ -1,9 +1,9 @@
-"""What `pdebench-hss doctor --device cuda` measured on this machine's GPUs, and what `auto` makes of it. No torch.
+"""What `pdebench-hss doctor --device cuda` measured on this machine's GPUs, and how `auto` uses it. No torch.
 
-Nothing is known of a GPU that was never measured. There the forms of `cost` are chosen with guessed constants, and the
-Triton kernels are taken only if asked for (``way=triton``). doctor times every form, fits a `Machine` to torch's forms
-and another to the kernels, and keeps both in the user's cache under the GPU's name. They hold for the versions of torch
-and Triton that they were measured with.
+For a GPU that was never measured, the forms of `cost` are chosen with guessed constants, and the Triton kernels are
+used only if asked for (``way=triton``). doctor times every form, fits a `Machine` to torch's forms and another to the
+kernels, and keeps both in the user's cache under the GPU's name. They are valid for the versions of torch and Triton
+that they were measured with.
 """
 
 from __future__ import annotations
@@ -57,13 +57,13 @@ def versions() -> dict[str, str]:
 
 
 def of(gpu: str) -> Measured | None:
-    """The constants of the GPU of this name, or None if there are none that hold here."""
+    """The constants of the GPU of this name, or None if there are no valid ones."""
     return _read(str(constants_file()), gpu)
 
 
 @lru_cache
 def _read(path: str, gpu: str) -> Measured | None:
-    """Read once per process, so that a trial does not change its mind half-way."""
+    """Read once per process, so that choices don't change during a trial."""
     try:
         content = json.loads(Path(path).read_text(encoding="utf-8"))
         entry = content["gpus"].get(gpu) if content["format"] == FORMAT else None
@@ -88,7 +88,7 @@ def _machine(content: dict[str, Any]) -> Machine:
 
 
 def write(gpu: str, found: Measured) -> Path:
-    """Keep the constants beside those of other GPUs."""
+    """Store the constants, and keep those of other GPUs."""
     from pdebench_hss import replacing
 
     path = constants_file()
@@ -129,7 +129,7 @@ def fit(timings: Sequence[Timing]) -> Measured:
 
 
 def _search(timings: Sequence[Timing], machine: Machine, predict: Callable[[Timing, Machine], float]) -> Machine:
-    """Start, peak and bandwidth by a pattern search in factors: no derivatives, and numbers stay positive."""
+    """Start, peak and bandwidth by a multiplicative pattern search: no derivatives, and values stay positive."""
 
     def loss(candidate: Machine) -> float:
         return sum(math.log(predict(t, candidate) / t.seconds) ** 2 for t in timings)

@@ -5,7 +5,7 @@ A field has any shape and strides. None is copied to bring an axis into place:
     DenseStep   (.., d, ..) = (B, d, R) is a stack of B matrices multiplied from the left; where the axis is the last
                 one, R = 1, it is one tall matrix (B, d) multiplied from the right
     TreeStep    (d, columns), the other axes being columns in the order in which they lie in memory; the result is a
-                view of (e, columns). Only where the other axes don't lie in one piece the field is copied.
+                view of (e, columns). The field is copied only if the other axes are not contiguous.
 
 Both are a `Step`. ``run`` and ``run_back`` can add to an earlier result inside their products.
 """
@@ -23,7 +23,7 @@ from ..matrix.sweep import Coefficients, block_gradients, coefficients, product
 
 
 class Step(Protocol):
-    """What ``prepare`` and ``prepare_back`` give is the step's own affair: `Any`, to be handed back to it."""
+    """What ``prepare`` and ``prepare_back`` return is opaque (`Any`) and passed back to the step."""
 
     def prepare(self, x: Tensor, /) -> Any: ...
 

@@ -1,6 +1,6 @@
 """How an HSS map is applied: the forms of `cost` by name, `triton` on a GPU, or whatever is cheapest.
 
-On a GPU that was never measured `auto` does not take the Triton kernels, see `measured`.
+On a GPU that was never measured `auto` does not use the Triton kernels, see `measured`.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def measured_of(device: torch.device) -> measured.Measured | None:
 
 
 def way_taken(axis: Axis, found: measured.Measured) -> str:
-    """What `auto` takes for one axis on a GPU with these constants."""
+    """What `auto` chooses for one axis on a GPU with these constants."""
     if found.prefers_triton([axis]):
         return "triton"
     cut = best_cut(axis, found.torch)
@@ -74,7 +74,7 @@ def no_triton(axes: Sequence[Axis], device: torch.device, dtype: torch.dtype) ->
 
 
 def pick_triton(way: str, axes: Sequence[Axis], device: torch.device, dtype: torch.dtype) -> bool:
-    """Whether the kernels do it: if asked for (an error if they can't), or where they were measured to be faster."""
+    """Whether to use the kernels: if asked for (an error if they can't), or if they were measured to be faster."""
     if way == "triton":
         if reason := no_triton(axes, device, dtype):
             raise RuntimeError(reason)

@@ -1,14 +1,14 @@
-"""`hss_fit`: an HSS matrix fitted to pairs (f_i, u_i) without gradients. What does the structure buy?
+"""`hss_fit`: an HSS matrix fitted to pairs (f_i, u_i) without gradients. It shows what the structure alone gains.
 
 Minimise  || A F - Y ||_F  over A in HSS(r), columns of F and Y being the samples. Two starts, both closed form:
 
 1.  `sketch`: read the factors off the data, from the leaves up. Removing from Y_tau all that the leaf's own F_tau
     can explain leaves A(tau, rest) F_rest, whose column space is U_tau. That needs one side of A only; the row
-    bases V would need products with A^T, which no data set has, so A is taken to be self-adjoint: V = U.
+    bases V would need products with A^T, which no data set has, so A is assumed to be self-adjoint: V = U.
     Samples needed: about leaf size + r, whatever the number of points (Levitt and Martinsson, Linear-complexity
     black-box randomized compression of rank-structured matrices; the paper's Theorem 2.3 rests on it).
-2.  `compress`: the minimum-norm least-squares matrix, compressed. Needs about as many samples as points, or forcing
-    from a small space, and asks nothing of A.
+2.  `compress`: the minimum-norm least-squares matrix, compressed. It needs about as many samples as points, or
+    forcing from a small space, and assumes nothing about A.
 
 `refine` then improves a start by alternating least squares over the factors; it does not keep A symmetric. Least
 squares are cut off at small singular values, so that directions the data say nothing about get no weight (minimum
@@ -75,7 +75,7 @@ def fit_candidate(candidate: tuple, f: Tensor, y: Tensor, levels: int, rank: int
 def fit_pairs(f: Tensor, y: Tensor, levels: int, rank: int, sweeps: int, symmetric: str = "auto") -> Factors:
     """The candidate that does best on samples it was not fitted to, fitted again to all of them."""
     starts = STARTS[symmetric]
-    held = torch.arange(f.shape[1]) % 4 == 3  # spread out: pairs of rollout tasks come ordered in time
+    held = torch.arange(f.shape[1]) % 4 == 3  # spread out: pairs of rollout tasks are ordered in time
     if not held.any():
         return starts[-1](f, y, levels, rank, CUTOFFS[0])
 
@@ -88,7 +88,7 @@ def fit_pairs(f: Tensor, y: Tensor, levels: int, rank: int, sweeps: int, symmetr
 
 
 def shorten(f: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-    """At most 2 x points columns with the same least-squares problem: [F; Y] = L Q with orthonormal Q rows."""
+    """An equivalent least-squares problem with at most 2 x points columns: [F; Y] = L Q with orthonormal rows of Q."""
     pairs = torch.cat([f, y])
     if pairs.shape[1] <= pairs.shape[0]:
         return f, y
@@ -111,7 +111,7 @@ class HSSFit(nn.Module):
         self.matrix = HSSMatrix(points, points, levels, rank).double()
         for block in self.matrix.parameters():
             nn.init.zeros_(block)
-        # Where normalised inputs and outputs are zero in physical units: that is what a linear map leaves alone.
+        # The normalised values of physical zero, which a linear map keeps at zero.
         self.register_buffer("zero_in", torch.zeros((), dtype=torch.float64))
         self.register_buffer("zero_out", torch.zeros((), dtype=torch.float64))
 

@@ -50,7 +50,7 @@ def _sweep(factors: Factors, z: Tensor, target: Tensor, cutoff: float) -> Factor
     u, v = factors.U[0], factors.V[0]
     inner = Factors(factors.D[1:], factors.U[1:], factors.V[1:])
 
-    # D and U together. As a correction to what is there, so that unseen directions stay as they are.
+    # D and U together, as a correction to the current values, so that unseen directions do not change.
     w = (to_dense(inner) @ (v.mT @ z).flatten(0, 1)).unflatten(0, v.shape[::2])  # (nodes, r, samples)
     known, weights = torch.cat([z, w], 1), torch.cat([d, u], 2)
     weights = weights + pseudo_solve(known, target - weights @ known, cutoff)
@@ -81,7 +81,7 @@ def _improve_columns(core: Tensor, v: Tensor, z: Tensor, wanted: Tensor, cutoff:
 
 
 def _orthonormal(bases: Tensor) -> tuple[Tensor, Tensor]:
-    """QR of each basis; of a node with fewer points than the rank, the columns that can't be are zero."""
+    """QR of each basis; if a node has fewer points than the rank, the surplus columns are zero."""
     q, r = torch.linalg.qr(bases)
     missing = bases.shape[-1] - q.shape[-1]
     return F.pad(q, (0, missing)), F.pad(r, (0, 0, 0, missing))

@@ -5,7 +5,7 @@ terms axis; `to_dense` and `apply_tree` are the matrix and the matrix-vector pro
 
 The structure is closed under all of them: transposes and inverses keep the rank, sums and products add the
 ranks, and all cost O(d r^2) for fixed leaves. That is the paper's reason for HSS layers: solving an elliptic
-equation is multiplying by the inverse of a matrix that is HSS.
+equation means multiplying by the inverse of an HSS matrix.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def multiply(a: Factors, b: Factors) -> Factors:
         A B = D E + [U, D W] M [E^T V, X]^T,        M = [[A', A' S B'], [0, B']]
 
     and M is again telescopic: its diagonal blocks, bases and core have the same triangular form with
-    S' = V'^T S W', so that the ranks add at every level and not more.
+    S' = V'^T S W', so that at every level the ranks just add.
     """
     _check_same_tree(a, b)
     if a.levels == 0:

@@ -91,7 +91,7 @@ def _pull_back(blocks: Tensor, a: Tensor, g: Tensor) -> tuple[Tensor, Tensor]:
 
 def _add_to_diagonal(a: Tensor, blocks: Tensor) -> Tensor:
     """``a (terms, nodes rows, nodes columns)`` plus ``blocks (terms, nodes, rows, columns)`` on its diagonal: in place,
-    but not in graphs that are exported, as other programs know no views that are written to."""
+    except in exported graphs, as other programs can't write to views."""
     nodes = blocks.shape[1]
     if not torch.compiler.is_compiling():
         _diagonal(a, nodes).add_(blocks)

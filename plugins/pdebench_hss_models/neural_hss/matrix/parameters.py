@@ -1,4 +1,4 @@
-"""HSS matrices as parameters: the telescopic factors, how they start, and what can be asked of them."""
+"""HSS matrices as parameters: the telescopic factors, their initialisation and their products."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class HSSMatrix(nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Normal, two thirds of what would keep a signal's size through each factor; docs/models.md has the study."""
+        """Normal, two thirds of the scale that keeps a signal's size in each factor; docs/models.md has the study."""
         for d in self.D:
             nn.init.normal_(d, std=GAIN / math.sqrt(d.shape[-1]))
         for u, v in zip(self.U, self.V, strict=True):
@@ -58,14 +58,14 @@ class HSSMatrix(nn.Module):
 
     def factors(self) -> Factors:
         # The dictionaries behind the lists: iterating over a ParameterList takes longer than a small product.
-        lists: tuple[Any, ...] = (self.D, self.U, self.V)  # Any: to torch a parameter may be None, and here none is
+        lists: tuple[Any, ...] = (self.D, self.U, self.V)  # Any: torch allows parameters that are None; here none is
         return Factors(*(tuple(blocks._parameters.values()) for blocks in lists))
 
     @classmethod
     def stack(cls, matrices: Sequence[HSSMatrix]) -> HSSMatrix:
         """Matrices of one shape, depth and rank as the terms of one, with the values that they have."""
         one = matrices[0]
-        with torch.random.fork_rng(devices=[]):  # its own first values are not used, so they cost no random numbers
+        with torch.random.fork_rng(devices=[]):  # its initial values are not used, so no random numbers are drawn
             stacked = cls(*one.shape, one.levels, one.rank, terms=sum(matrix.terms for matrix in matrices))
         with torch.no_grad():
             for block, *parts in zip(

@@ -16,8 +16,8 @@ Weights are contiguous; `d_row`, `d_column` are swapped to read D^T, `c_row`, `c
 Capitals are compile-time constants. Sums over rows go to one buffer per split of the rows and are added afterwards:
 no atomics, so the same input gives the same bits.
 
-Sizes that follow the batch are not specialised (`ROWS_OF_THE_BATCH`): a last batch of another size runs the machine
-code that is there. Strides are specialised: loads are wide only if the compiler knows them.
+Sizes that follow the batch are not specialised (`ROWS_OF_THE_BATCH`): a last batch of another size runs the existing
+machine code. Strides are specialised: loads are wide only if the compiler knows them.
 
 Triton reads TRITON_INTERPRET when a kernel is decorated, that is when this module is imported.
 """

@@ -9,10 +9,10 @@ omega = C^T zeta:
 
 leaf by leaf and summed over rows, except dC. The leaves' work is done by the kernels of `kernels`, C by the
 matrix product of torch. For the backward pass x, z (r / m of x) and, with an activation, y are kept. The pre-activation
-is not: it follows from y if the slope is positive, and otherwise is computed again. That is decided on the GPU, because
+is not: it follows from y if the slope is positive, and is computed again otherwise. This is decided on the GPU, because
 reading the slope would make the host wait.
 
-This module needs torch only; Triton is imported when a kernel is first called for.
+This module needs torch only; Triton is imported when a kernel is first used.
 """
 
 from __future__ import annotations
@@ -209,7 +209,7 @@ def as_rows(z: Tensor, x: Tensor) -> Tensor:
 
 
 def empty_rows(x: Tensor, terms: int, points: int) -> Tensor:
-    """Memory for ``(outer, inner, terms, points)`` with the axis innermost in memory that is so for x."""
+    """Memory for ``(outer, inner, terms, points)``, with the same innermost axis in memory as x."""
     outer, inner = x.shape[:2]
     if x.stride(1) == 1 and x.stride(3) != 1:
         return x.new_empty(outer, terms, points, inner).permute(0, 3, 1, 2)

@@ -1,7 +1,7 @@
-"""Do the Triton kernels work here? Asked once per process: a version that is known to compile them, and one small try.
+"""Do the Triton kernels work here? Checked once per process: a version known to compile them, and one small test.
 
 float64 products need Triton 3.5 (benchmarks/triton_versions.py: 3.0 to 3.4 refuse them or fail in the compiler), which
-torch brings from 2.9 on. Whether the GPU, its driver and the compiler agree with each other only a launch can tell.
+torch includes from 2.9 on. Only a launch shows whether the GPU, its driver and the compiler work together.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def too_old(version: str) -> str | None:
 
 @lru_cache
 def _try(device: str, dtype: torch.dtype) -> str | None:
-    """Launch the kernels on a matrix that has every kind of remainder, and compare."""
+    """Launch the kernels on a matrix with every kind of remainder, and compare."""
     try:
         worst = try_kernels(torch.device(device), dtype)
     except Exception as error:

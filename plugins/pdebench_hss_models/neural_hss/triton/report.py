@@ -102,14 +102,14 @@ def launches(dtype: torch.dtype, precision: str) -> Iterator[tuple[str, Launch]]
     coefficients = z.unflatten(1, (1, ROWS)).permute(1, 2, 0, 3)
     yield f"{case} dD", launch.correlate(x, x, empty(8, *d.shape), precision)
     yield f"{case} dU", launch.correlate(x, coefficients, empty(8, *u.shape), precision)
-    if precision == "ieee":  # no products, so the precision of products is none of its business
+    if precision == "ieee":  # no products, so their precision does not matter
         grid = launch.activation_backward_grid(x)
         parts = empty(grid[0], 1, n), empty(*grid)
         yield f"n={n}", launch.activation_backward(x, x, slope, x, *parts)
 
 
 def build(one: Launch, arch: int) -> triton.compiler.CompiledKernel:
-    """Compile as the launcher would: None and 1 become constants, multiples of 16 are known, unless told otherwise."""
+    """Compile as the launcher would: by default None and 1 become constants, and multiples of 16 are known."""
     types = {torch.float32: "*fp32", torch.float64: "*fp64"}
     signature, hints = {}, {}
     constants: dict[str, Any] = dict(one.constants)
