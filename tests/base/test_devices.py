@@ -15,6 +15,7 @@ from pdebench_hss import ModelSpec
 from pdebench_hss.base import devices, machine
 from pdebench_hss.base.devices import Device
 from pdebench_hss.base.errors import UsageError
+from pdebench_hss.contract.budget import Budget
 from pdebench_hss.contract.registry import load_registry
 from pdebench_hss.runs import config
 from pdebench_hss.runs.config import RunConfig, make_config
@@ -170,7 +171,7 @@ def started_workers(monkeypatch, tmp_path, count: int, **options) -> list[dict[s
     settings = RunConfig(tasks="toy", out=str(tmp_path), **options)
     executor = ProcessExecutor(None, settings)
     executor.prepare([])
-    trials = [SimpleNamespace(key=str(number)) for number in range(count)]
+    trials = [SimpleNamespace(key=str(number), budget=Budget("steps", 4)) for number in range(count)]
     from pdebench_hss.runs.executors import Work
     from pdebench_hss.trials.context import Context
 
@@ -269,5 +270,5 @@ def test_a_trial_in_this_process_is_told_which_gpu(monkeypatch, tmp_path):
     pretend_gpus(monkeypatch, 2)
     monkeypatch.setattr(inline, "run_trial", lambda trial, context, registry: context.gpu)
     executor = inline.InlineExecutor(None, RunConfig(tasks="toy", device="cuda:1", executor="inline"))
-    *_, finished = executor.run([Work(SimpleNamespace(key="k"), Context())])
+    *_, finished = executor.run([Work(SimpleNamespace(key="k", budget=Budget("steps", 4)), Context())])
     assert finished.record == 1

@@ -16,6 +16,7 @@ from bad_boards import as_schema_1, command, edit, is_calm, make_board
 
 from pdebench_hss.boards.reading import read_board
 from pdebench_hss.trials.store import Store
+from pdebench_hss.trials.validation import SCHEMA
 
 TROUBLE = '=HYPERLINK("http://x","y")<img src=x onerror=alert(1)>|\x1b[31m\u202e'
 
@@ -257,11 +258,12 @@ def test_an_old_record_that_is_ok_without_an_error_is_read_as_diverged(board, va
 
 def test_a_record_of_a_newer_schema_is_kept_and_named(board, toys):
     path = victim(board)
-    edit(path, lambda c: c.update(schema=4, news=True))
+    edit(path, lambda c: c.update(schema=SCHEMA + 1, news=True))
     content = path.read_bytes()
     code, printed = command("leaderboard", board)
     assert code == 0
-    assert "written by a newer pdebench-hss (schema 4, this one reads up to 3)); it is kept, and left out" in printed
+    newer = f"written by a newer pdebench-hss (schema {SCHEMA + 1}, this one reads up to {SCHEMA}))"
+    assert f"{newer}; it is kept, and left out" in printed
     options = ("--models", "toy_conv", "--tasks", "toy", "--scale", "smoke", "--executor", "inline", "--force")
     code, printed = command("run", "--plugin", toys, *options, "--seeds", "2", "--out", board)
     assert code == 1
@@ -335,12 +337,13 @@ def test_a_plan_that_is_none_is_named_and_all_records_are_shown(good, board, con
 
 
 def test_a_plan_of_a_newer_schema_is_never_overwritten(board, toys):
-    edit(board / "plan.json", lambda c: c.update(schema=4))
+    edit(board / "plan.json", lambda c: c.update(schema=SCHEMA + 1))
     content = (board / "plan.json").read_bytes()
     options = ("--models", "mean", "--tasks", "toy", "--scale", "smoke", "--executor", "inline")
     code, printed = command("run", "--plugin", toys, *options, "--out", board)
     assert code == 2
-    assert "written by a newer pdebench-hss (schema 4, this one reads up to 3); use that version or another" in printed
+    newer = f"written by a newer pdebench-hss (schema {SCHEMA + 1}, this one reads up to {SCHEMA})"
+    assert f"{newer}; use that version or another" in printed
     assert (board / "plan.json").read_bytes() == content
 
 

@@ -55,7 +55,8 @@ def run_on(monkeypatch, kind: str, model: str | ModelSpec, task: str, n: int = 6
     monkeypatch.setattr(cache, "verify", lambda *_: header)
     monkeypatch.setattr(cache, "read_split", lambda *_: test)
     chosen = model if isinstance(model, ModelSpec) else REGISTRY.model(model).spec
-    registry = SimpleNamespace(model=lambda _: SimpleNamespace(spec=chosen), task=REGISTRY.task)
+    alone = {"model": lambda _: SimpleNamespace(spec=chosen), "task": REGISTRY.task, "metrics": REGISTRY.metrics}
+    registry = SimpleNamespace(**alone)
     trial = make_trial(
         chosen.name, task=task, hparams=chosen.hparams_for(info), task_params=spec.params, budget=Budget("steps", 3),
         n_train=n, device=kind, **{"equation": "", "metric": "", **options},
