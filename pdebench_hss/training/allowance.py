@@ -12,7 +12,8 @@ The model asks ``budget.fraction`` or ``budget.is_spent`` and stops when it is s
 So a fit that keeps to itself what it does is charged all the same. Not seen are gradients of something else than the
 model's parameters (a copy of them, another library) where the model is not called: of these the clock alone knows.
 
-Who spends more than `TOLERANCE` beyond the budget is marked `over_budget` and not ranked.
+Who spends more than `TOLERANCE` beyond the budget is marked `over_budget` and not ranked. Exactly as much is allowed,
+whatever the rounding of differences of clocks makes of it (`ROUNDING`).
 """
 
 from __future__ import annotations
@@ -35,6 +36,9 @@ from .loop import EMIT_SECONDS, Curve
 from .progress import Emit, Progress, say_nothing
 
 TOLERANCE = 0.05
+ROUNDING = (
+    1e-9  # of a share: clocks count nanoseconds, and a difference of two readings is no better than 1e-16 of them
+)
 
 
 class Allowance:
@@ -107,7 +111,7 @@ class Allowance:
     def overspent(self) -> str:
         """By how much, in what the budget counts; empty if it is within the tolerance."""
         spent = self.spent
-        if self._share(spent) <= 1 + TOLERANCE:
+        if self._share(spent) <= 1 + TOLERANCE + ROUNDING:
             return ""
         if self._total is None:
             return f"{self._budget.clock(spent):.3g} of {self.amount:g} {self.kind.replace('_', '-')}"
@@ -129,12 +133,13 @@ class Allowance:
             yield self
         finally:
             seconds, core_seconds = self._clocks.so_far()
-            self._taken = Lap(seconds, core_seconds + max(0.0, self._cpu_of_others() - others))
+            # Less what others had before: of one that has ended since, the clock counts the whole life.
+            self._taken = Lap(seconds, max(0.0, core_seconds + self._cpu_of_others() - others))
             for handle in handles:
                 handle.remove()
 
     def _cpu_of_others(self) -> float:
-        """Of processes that were started and still run: they are charged when the fit ends."""
+        """Of processes that were started and that nobody has waited for: they are charged when the fit ends."""
         return cpu_of_descendants(os.getpid()) if self.kind == "core_seconds" else 0.0
 
     def _passed_forward(self, module: nn.Module, inputs: tuple[Any, ...]) -> None:

@@ -52,15 +52,16 @@ def signal_group(leader: int, number: int) -> None:
         os.killpg(leader, number)
 
 
-def descendants(pid: int) -> list[int]:
-    """All processes below this one, nearest first; none where there is no ``/proc``."""
+def descendants(pid: int, *, ended: bool = False) -> list[int]:
+    """All processes below this one, nearest first; none where there is no ``/proc``. Those that have ``ended`` and that
+    nobody has waited for are left out unless they are asked for."""
     children = defaultdict(list)
     for name in os.listdir("/proc") if os.path.isdir("/proc/self") else ():
         if name.isdigit():
             with contextlib.suppress(OSError, ValueError), open(f"/proc/{name}/stat", "rb") as file:
                 # pid (name) state ppid ...: the name may hold anything, a ")" too
                 state, parent = file.read().rpartition(b")")[2].split()[:2]
-                if state != b"Z":
+                if ended or state != b"Z":
                     children[int(parent)].append(int(name))
     found = list(children[pid])
     for child in found:  # the list grows while it is walked
@@ -69,10 +70,10 @@ def descendants(pid: int) -> list[int]:
 
 
 def cpu_of_descendants(pid: int) -> float:
-    """Seconds of CPU time of all processes below this one that still run, and of their ended children; 0 where there is
-    no ``/proc``."""
+    """Seconds of CPU time of all processes below this one that nobody has waited for, whether they still run or not,
+    and of their ended children; 0 where there is no ``/proc``."""
     ticks = 0
-    for child in descendants(pid):
+    for child in descendants(pid, ended=True):
         with contextlib.suppress(OSError, ValueError), open(f"/proc/{child}/stat", "rb") as file:
             # proc(5): fields 14 to 17, the name in field 2 may hold anything
             ticks += sum(map(int, file.read().rpartition(b")")[2].split()[11:15]))
