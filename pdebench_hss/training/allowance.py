@@ -3,7 +3,8 @@
 The model asks ``budget.fraction`` or ``budget.is_spent`` and stops when it is spent. The core counts for itself:
 
     seconds          its own clock, from the call of ``fit`` to its return
-    core_seconds     CPU time in between, of all threads, and of processes that were started there
+    core_seconds     CPU time in between, of all threads, and of processes that were started there: of those that were
+                     waited for at once, of the others (daemons too, on Linux) when ``fit`` returns
     steps, epochs    gradients of batches. Counted are backward passes that reach the model's parameters, and samples
                      that are passed to the model while gradients are recorded: a pass over the whole training set is as
                      many steps as the set has batches. What the model reports by ``budget.step`` counts if it is more
@@ -30,15 +31,13 @@ from torch import Tensor, nn
 
 from ..base.errors import Interrupted
 from ..contract.budget import Budget, Spent
-from ..workers.processes import cpu_of_descendants
+from ..workers.processes import adopting_orphans, cpu_of_descendants
 from .clocks import Clocks, Lap
 from .loop import EMIT_SECONDS, Curve
 from .progress import Emit, Progress, say_nothing
 
 TOLERANCE = 0.05
-ROUNDING = (
-    1e-9  # of a share: clocks count nanoseconds, and a difference of two readings is no better than 1e-16 of them
-)
+ROUNDING = 1e-9  # of a share: readings of a clock of days have errors of 1e-11 s, and so has their difference
 
 
 class Allowance:
@@ -127,16 +126,17 @@ class Allowance:
         if isinstance(model, nn.Module):
             handles = [model.register_forward_pre_hook(self._passed_forward), *self._on_gradients(model)]
         self._emitted = time.perf_counter()
-        others = self._cpu_of_others()
-        self._clocks.start()
-        try:
-            yield self
-        finally:
-            seconds, core_seconds = self._clocks.so_far()
-            # Less what others had before: of one that has ended since, the clock counts the whole life.
-            self._taken = Lap(seconds, max(0.0, core_seconds + self._cpu_of_others() - others))
-            for handle in handles:
-                handle.remove()
+        with adopting_orphans() if self.kind == "core_seconds" else contextlib.nullcontext():
+            others = self._cpu_of_others()
+            self._clocks.start()
+            try:
+                yield self
+            finally:
+                seconds, core_seconds = self._clocks.so_far()
+                # Less what others had before: of one that has ended since, the clock counts the whole life.
+                self._taken = Lap(seconds, max(0.0, core_seconds + self._cpu_of_others() - others))
+                for handle in handles:
+                    handle.remove()
 
     def _cpu_of_others(self) -> float:
         """Of processes that were started and that nobody has waited for: they are charged when the fit ends."""

@@ -14,13 +14,27 @@ import signal
 import sys
 import time
 from collections import defaultdict
+from collections.abc import Iterator
+from typing import Any
 
-PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36  # of Linux's prctl(2)
+PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER, PR_GET_CHILD_SUBREAPER = 1, 36, 37  # of Linux's prctl(2)
 
 
 def adopt_orphans() -> None:
     """From now on, what descendants of this process leave behind becomes its children."""
     _prctl(PR_SET_CHILD_SUBREAPER, 1)
+
+
+@contextlib.contextmanager
+def adopting_orphans() -> Iterator[None]:
+    """Meanwhile they do, so that a process that detaches itself is still found among the `descendants`."""
+    before = ctypes.c_int(0)
+    _prctl(PR_GET_CHILD_SUBREAPER, ctypes.byref(before))
+    adopt_orphans()
+    try:
+        yield
+    finally:
+        _prctl(PR_SET_CHILD_SUBREAPER, before.value)
 
 
 def die_with_parent(parent: int) -> None:
@@ -35,10 +49,11 @@ def wake_when_parent_dies() -> None:
     _prctl(PR_SET_PDEATHSIG, signal.SIGCONT)
 
 
-def _prctl(option: int, value: int) -> None:
+def _prctl(option: int, value: Any) -> None:
     if sys.platform == "linux":
         with contextlib.suppress(OSError, AttributeError):
-            ctypes.CDLL(None).prctl(option, ctypes.c_ulong(value), 0, 0, 0)
+            argument = ctypes.c_ulong(value) if isinstance(value, int) else value
+            ctypes.CDLL(None).prctl(option, argument, 0, 0, 0)
 
 
 def lead_group(pid: int) -> None:

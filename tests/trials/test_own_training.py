@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import math
 import os
 import subprocess
@@ -22,6 +23,7 @@ from pdebench_hss.runs.config import RunConfig
 from pdebench_hss.runs.plan import make_plan
 from pdebench_hss.training import allowance, clocks
 from pdebench_hss.trials.store import Store
+from pdebench_hss.workers.processes import PR_GET_CHILD_SUBREAPER
 
 TOYS = Path(__file__).parents[1] / "toys"
 PLUGINS = [str(TOYS / "toy_plugin.py"), str(TOYS / "contract_plugin.py")]
@@ -121,6 +123,24 @@ def test_what_a_fit_starts_is_charged_in_core_seconds(ending):
     child.communicate()
     assert budget.spent.core_seconds >= 0.29
     assert budget.overspent.endswith("of 0.2 core-seconds")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere nobody adopts orphans")
+def test_a_daemon_that_a_fit_starts_is_charged_too():
+    """Its parent is gone before it has done anything; afterwards orphans go where they went before."""
+    burn = BURN.replace("print(", "import os; print(os.getpid(), ")
+    start = f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', {burn!r}], start_new_session=True)"
+    budget = core_seconds()
+    with budget.watching(None):
+        parent = subprocess.Popen([sys.executable, "-c", start], stdout=subprocess.PIPE)
+        assert parent.wait() == 0
+        daemon = int(parent.stdout.readline())
+    parent.stdout.close()
+    assert os.waitpid(daemon, 0)[1] == 0  # it was ours
+    assert budget.overspent.endswith("of 0.2 core-seconds")
+    adopts = ctypes.c_int(-1)
+    assert ctypes.CDLL(None).prctl(PR_GET_CHILD_SUBREAPER, ctypes.byref(adopts), 0, 0, 0) == 0
+    assert adopts.value == 0
 
 
 def test_what_a_process_did_before_the_fit_is_not_charged():

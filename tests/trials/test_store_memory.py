@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import gc
 import json
+import pickle
 import warnings
 
 import numpy as np
@@ -131,7 +133,7 @@ def test_a_record_that_can_not_be_believed_leaves_nothing_of_what_was_read(store
     with pytest.warns(RecordWarning, match="not JSON"):
         found = store.look().by_key[RECORD.key]
     assert isinstance(found, Invalid)
-    assert found.__traceback__ is None
+    assert (found.__traceback__, found.__context__) == (None, None)  # these hold the content of the file
 
 
 def test_the_collector_is_on_again_when_a_warning_ends_the_reading(store):
@@ -196,6 +198,14 @@ def test_trials_share_what_is_spelt_alike_and_nothing_else():
     assert whole.hparams is again.hparams
     assert [type(trial.hparams["width"]) for trial in (whole, real)] == [int, float]
     assert whole.key == again.key != real.key
+
+
+def test_a_key_that_was_asked_for_does_not_stay_with_another_trial():
+    trial = make_trial()
+    before = trial.key
+    for other in (pickle.loads(pickle.dumps(trial)), copy.deepcopy(trial), dataclasses.replace(trial)):
+        assert (other, other.key) == (trial, before)
+    assert dataclasses.replace(trial, seed=1).key == make_trial(seed=1).key != before
 
 
 # --- plan.json -------------------------------------------------------------------------------------------------------
