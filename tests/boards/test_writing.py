@@ -17,6 +17,7 @@ from pdebench_hss.contract.registry import load_registry
 from pdebench_hss.report.page_data import page_data, read_board
 from pdebench_hss.runs.config import make_config
 from pdebench_hss.trials.store import Store
+from pdebench_hss.trials.validation import SCHEMA
 
 REGISTRY = load_registry()
 
@@ -142,7 +143,7 @@ def test_records_of_another_version_leave_the_tables_alone(store):
     write_board(store, REGISTRY)
     before = contents(store)
     for path in store.records_dir.glob("*.json"):
-        path.write_text(path.read_text().replace('"schema": 3', '"schema": 99'))
+        path.write_text(path.read_text().replace(f'"schema": {SCHEMA}', '"schema": 99'))
     with pytest.warns(UserWarning, match="a newer pdebench-hss"), pytest.raises(StoreError, match="left as they are"):
         write_board(store, REGISTRY)
     assert contents(store) == before
