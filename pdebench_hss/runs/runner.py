@@ -277,7 +277,7 @@ class Run:
         return self._contexts[dataset.id]
 
     def _needs(self, cell: Cell) -> Resources:
-        """What a trial needs where it runs; asked once for each model on each dataset and device."""
+        """What a trial needs where it runs; asked once for each model on each form of a task and device."""
         place = (cell.trial.model, cell.dataset.id, cell.trial.task_label, cell.trial.device)
         if place not in self._stated:
             self._stated[place] = self._state_needs(cell)

@@ -3,8 +3,8 @@
 The model asks ``budget.fraction`` or ``budget.is_spent`` and stops when it is spent. The core counts for itself:
 
     seconds          its own clock, from the call of ``fit`` to its return
-    core_seconds     CPU time in between, of all threads, and of processes that were started there: of those that were
-                     waited for at once, of the others (daemons too, on Linux) when ``fit`` returns
+    core_seconds     CPU time in between, of all threads, and of processes that were started there: it is added when
+                     they are waited for, and of the others (daemons too, on Linux) when ``fit`` returns
     steps, epochs    gradients of batches. Counted are backward passes that reach the model's parameters, and samples
                      that are passed to the model while gradients are recorded: a pass over the whole training set is as
                      many steps as the set has batches. What the model reports by ``budget.step`` counts if it is more
