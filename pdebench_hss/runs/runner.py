@@ -7,7 +7,7 @@ command runs only what is missing.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -55,6 +55,9 @@ class LazyWork(Sequence[Work]):
         if isinstance(place, slice):
             return LazyWork(self._cells[place], self._make)
         return self._make(self._cells[place])
+
+    def __iter__(self) -> Iterator[Work]:
+        return map(self._make, self._cells)  # a sequence's own way takes an IndexError of a plugin for the end
 
 
 class RunInterrupted(PdebenchError):
@@ -219,6 +222,7 @@ class Run:
     # --- trials ------------------------------------------------------------------------------------------------------
 
     def _run_trials(self, executor: Executor, todo: Sequence[Cell]) -> None:
+        event = None
         try:
             for event in executor.run(self._work(todo)):
                 if isinstance(event, TrialStarted):
@@ -228,6 +232,8 @@ class Run:
                 elif isinstance(event, TrialFinished):
                     self._finish(event.trial, event.record)
         except KeyboardInterrupt:
+            if isinstance(event, TrialFinished) and event.trial.key not in self._done:  # while its record was written
+                self._finish(event.trial, event.record)
             for event in executor.stop():
                 self._finish(event.trial, event.record)
             self.write_tables()
@@ -271,8 +277,8 @@ class Run:
         return self._contexts[dataset.id]
 
     def _needs(self, cell: Cell) -> Resources:
-        """The resources of a trial; computed once for each model on each dataset and device."""
-        place = (cell.trial.model, cell.dataset.id, cell.trial.task, cell.trial.device)
+        """The resources of a trial; computed once for each model on each form of a task and device."""
+        place = (cell.trial.model, cell.dataset.id, cell.trial.task_label, cell.trial.device)
         if place not in self._stated:
             self._stated[place] = self._state_needs(cell)
         return self._stated[place]

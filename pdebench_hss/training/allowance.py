@@ -3,17 +3,18 @@
 The model asks ``budget.fraction`` or ``budget.is_spent`` and stops when it is spent. The core counts for itself:
 
     seconds          its own clock, from the call of ``fit`` to its return
-    core_seconds     CPU time in between, of all threads and of child processes started there
-    steps, epochs    gradients of batches. The core counts backward passes that reach the model's parameters, and
-                     samples that are passed to the model while gradients are recorded: a pass over the whole training
-                     set is as many steps as the set has batches. If the model reports more (``budget.step``), that
-                     counts
-    flops            samples times the cost of a sample in a training step
+    core_seconds     CPU time in between, of all threads, and of processes that were started there: it is added when
+                     they are waited for, and of the others (daemons too, on Linux) when ``fit`` returns
+    steps, epochs    gradients of batches. Counted are backward passes that reach the model's parameters, and samples
+                     that are passed to the model while gradients are recorded: a pass over the whole training set is as
+                     many steps as the set has batches. What the model reports by ``budget.step`` counts if it is more
+    flops            samples times what a sample of a training step costs
 
 So a fit that reports nothing is charged all the same. Gradients of anything other than the model's parameters (a copy
 of them, another library) are not seen if the model itself is not called: only the clock catches these.
 
-A model that spends more than `TOLERANCE` beyond the budget is marked `over_budget` and not ranked.
+Who spends more than `TOLERANCE` beyond the budget is marked `over_budget` and not ranked. Exactly as much is allowed,
+whatever the rounding of differences of clocks makes of it (`ROUNDING`).
 """
 
 from __future__ import annotations
@@ -30,12 +31,13 @@ from torch import Tensor, nn
 
 from ..base.errors import Interrupted
 from ..contract.budget import Budget, Spent
-from ..workers.processes import cpu_of_descendants
+from ..workers.processes import adopting_orphans, cpu_of_descendants
 from .clocks import Clocks, Lap
 from .loop import EMIT_SECONDS, Curve
 from .progress import Emit, Progress, say_nothing
 
 TOLERANCE = 0.05
+ROUNDING = 1e-9  # of a share: readings of a clock of days have errors of 1e-11 s, and so has their difference
 
 
 class Allowance:
@@ -108,7 +110,7 @@ class Allowance:
     def overspent(self) -> str:
         """What was spent, in the budget's unit; empty if it is within the tolerance."""
         spent = self.spent
-        if self._share(spent) <= 1 + TOLERANCE:
+        if self._share(spent) <= 1 + TOLERANCE + ROUNDING:
             return ""
         if self._total is None:
             return f"{self._budget.clock(spent):.3g} of {self.amount:g} {self.kind.replace('_', '-')}"
@@ -124,18 +126,20 @@ class Allowance:
         if isinstance(model, nn.Module):
             handles = [model.register_forward_pre_hook(self._passed_forward), *self._on_gradients(model)]
         self._emitted = time.perf_counter()
-        others = self._cpu_of_others()
-        self._clocks.start()
-        try:
-            yield self
-        finally:
-            seconds, core_seconds = self._clocks.so_far()
-            self._taken = Lap(seconds, core_seconds + max(0.0, self._cpu_of_others() - others))
-            for handle in handles:
-                handle.remove()
+        with adopting_orphans() if self.kind == "core_seconds" else contextlib.nullcontext():
+            others = self._cpu_of_others()
+            self._clocks.start()
+            try:
+                yield self
+            finally:
+                seconds, core_seconds = self._clocks.so_far()
+                # Less what others had before: of one that has ended since, the clock counts the whole life.
+                self._taken = Lap(seconds, max(0.0, core_seconds + self._cpu_of_others() - others))
+                for handle in handles:
+                    handle.remove()
 
     def _cpu_of_others(self) -> float:
-        """CPU time of child processes that are still running: they are charged when the fit ends."""
+        """Of processes that were started and that nobody has waited for: they are charged when the fit ends."""
         return cpu_of_descendants(os.getpid()) if self.kind == "core_seconds" else 0.0
 
     def _passed_forward(self, module: nn.Module, inputs: tuple[Any, ...]) -> None:

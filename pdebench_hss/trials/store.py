@@ -146,7 +146,7 @@ class Store:
                     continue
                 except BadFile as error:
                     self._warn(key, error)
-                    found[key] = error
+                    found[key] = type(error)(*error.args)  # the error itself holds on to all that was read
         damage = self.packed.damage
         return Found(found, damage if isinstance(damage, Newer) else None)
 

@@ -169,9 +169,11 @@ class WorkerPool:
             for outbox in wait([worker.outbox for worker in busy], timeout=self._patience(busy)):
                 worker = next(w for w in busy if w.outbox is outbox)
                 events = list(self._receive(worker, timeout))
-                if worker.job is None:  # its next job starts before anybody takes the time to write down this one
-                    self._dispatch(queue, timeout)
-                yield from events
+                try:
+                    if worker.job is None:  # its next job starts before anybody takes the time to write down this one
+                        self._dispatch(queue, timeout)
+                finally:  # an interrupt meanwhile, or a worker that can't be started, comes after what has happened
+                    yield from events
             for worker in [worker for worker in busy if worker in self._workers and worker.job]:
                 yield from self._look_after(worker)
 

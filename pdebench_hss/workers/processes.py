@@ -14,13 +14,27 @@ import signal
 import sys
 import time
 from collections import defaultdict
+from collections.abc import Iterator
+from typing import Any
 
-PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36  # of Linux's prctl(2)
+PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER, PR_GET_CHILD_SUBREAPER = 1, 36, 37  # of Linux's prctl(2)
 
 
 def adopt_orphans() -> None:
     """From now on, what descendants of this process leave behind becomes its children."""
     _prctl(PR_SET_CHILD_SUBREAPER, 1)
+
+
+@contextlib.contextmanager
+def adopting_orphans() -> Iterator[None]:
+    """Meanwhile they do, so that a process that detaches itself is still found among the `descendants`."""
+    before = ctypes.c_int(0)
+    _prctl(PR_GET_CHILD_SUBREAPER, ctypes.byref(before))
+    adopt_orphans()
+    try:
+        yield
+    finally:
+        _prctl(PR_SET_CHILD_SUBREAPER, before.value)
 
 
 def die_with_parent(parent: int) -> None:
@@ -35,10 +49,11 @@ def wake_when_parent_dies() -> None:
     _prctl(PR_SET_PDEATHSIG, signal.SIGCONT)
 
 
-def _prctl(option: int, value: int) -> None:
+def _prctl(option: int, value: Any) -> None:
     if sys.platform == "linux":
         with contextlib.suppress(OSError, AttributeError):
-            ctypes.CDLL(None).prctl(option, ctypes.c_ulong(value), 0, 0, 0)
+            argument = ctypes.c_ulong(value) if isinstance(value, int) else value
+            ctypes.CDLL(None).prctl(option, argument, 0, 0, 0)
 
 
 def lead_group(pid: int) -> None:
@@ -52,15 +67,16 @@ def signal_group(leader: int, number: int) -> None:
         os.killpg(leader, number)
 
 
-def descendants(pid: int) -> list[int]:
-    """All processes below this one, nearest first; none where there is no ``/proc``."""
+def descendants(pid: int, *, ended: bool = False) -> list[int]:
+    """All processes below this one, nearest first; none where there is no ``/proc``. Those that have ``ended`` and that
+    nobody has waited for are left out unless they are asked for."""
     children = defaultdict(list)
     for name in os.listdir("/proc") if os.path.isdir("/proc/self") else ():
         if name.isdigit():
             with contextlib.suppress(OSError, ValueError), open(f"/proc/{name}/stat", "rb") as file:
                 # pid (name) state ppid ...: the name may hold anything, a ")" too
                 state, parent = file.read().rpartition(b")")[2].split()[:2]
-                if state != b"Z":
+                if ended or state != b"Z":
                     children[int(parent)].append(int(name))
     found = list(children[pid])
     for child in found:  # the list grows while it is walked
@@ -69,10 +85,10 @@ def descendants(pid: int) -> list[int]:
 
 
 def cpu_of_descendants(pid: int) -> float:
-    """Seconds of CPU time of all processes below this one that still run, and of their ended children; 0 where there is
-    no ``/proc``."""
+    """Seconds of CPU time of all processes below this one that nobody has waited for, whether they still run or not,
+    and of their ended children; 0 where there is no ``/proc``."""
     ticks = 0
-    for child in descendants(pid):
+    for child in descendants(pid, ended=True):
         with contextlib.suppress(OSError, ValueError), open(f"/proc/{child}/stat", "rb") as file:
             # proc(5): fields 14 to 17, the name in field 2 may hold anything
             ticks += sum(map(int, file.read().rpartition(b")")[2].split()[11:15]))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
 import math
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -21,6 +23,7 @@ from pdebench_hss.runs.config import RunConfig
 from pdebench_hss.runs.plan import make_plan
 from pdebench_hss.training import allowance, clocks
 from pdebench_hss.trials.store import Store
+from pdebench_hss.workers.processes import PR_GET_CHILD_SUBREAPER
 
 TOYS = Path(__file__).parents[1] / "toys"
 PLUGINS = [str(TOYS / "toy_plugin.py"), str(TOYS / "contract_plugin.py")]
@@ -96,16 +99,25 @@ def test_core_seconds_of_a_model_that_trains_itself_are_charged(tmp_path):
     assert results.loc["own_ignoresthebudget", "core_seconds"] > 0.001
 
 
-@pytest.mark.parametrize("ends", [True, False], ids=["has ended", "still runs"])
-def test_what_a_fit_starts_is_charged_in_core_seconds(ends):
-    """A process of its own does not hide its work, whether it is waited for or left running."""
-    burn = "import time; end = time.process_time() + 0.3\nwhile time.process_time() < end: pass\n"
-    command = [sys.executable, "-c", burn + "print(flush=True)\n" + ("" if ends else "time.sleep(60)")]
-    budget = allowance.Allowance(Budget("core_seconds", 0.2), n_train=12, batch=4, flops_step=0.0)
+BURN = "import time; end = time.process_time() + 0.3\nwhile time.process_time() < end: pass\nprint(flush=True)\n"
+
+
+def core_seconds() -> allowance.Allowance:
+    return allowance.Allowance(Budget("core_seconds", 0.2), n_train=12, batch=4, flops_step=0.0)
+
+
+@pytest.mark.parametrize("ending", ["is waited for", "is not waited for", "still runs"])
+def test_what_a_fit_starts_is_charged_in_core_seconds(ending):
+    """A process of its own does not hide its work, however it ends."""
+    command = [sys.executable, "-c", BURN + ("time.sleep(60)" if ending == "still runs" else "")]
+    budget = core_seconds()
     with budget.watching(None):
         child = subprocess.Popen(command, stdout=subprocess.PIPE)
         assert child.stdout.readline()
-        if ends:
+        if ending == "is not waited for":
+            assert child.stdout.read() == b""  # so it has closed its end, and ends
+            os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+        elif ending == "is waited for":
             child.wait()
     child.kill()
     child.communicate()
@@ -113,17 +125,49 @@ def test_what_a_fit_starts_is_charged_in_core_seconds(ends):
     assert budget.overspent.endswith("of 0.2 core-seconds")
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere nobody adopts orphans")
+def test_a_daemon_that_a_fit_starts_is_charged_too():
+    """Its parent is gone before it has done anything; afterwards orphans go where they went before."""
+    burn = BURN.replace("print(", "import os; print(os.getpid(), ")
+    start = f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', {burn!r}], start_new_session=True)"
+    budget = core_seconds()
+    with budget.watching(None):
+        parent = subprocess.Popen([sys.executable, "-c", start], stdout=subprocess.PIPE)
+        assert parent.wait() == 0
+        daemon = int(parent.stdout.readline())
+    parent.stdout.close()
+    assert os.waitpid(daemon, 0)[1] == 0  # it was ours
+    assert budget.overspent.endswith("of 0.2 core-seconds")
+    adopts = ctypes.c_int(-1)
+    assert ctypes.CDLL(None).prctl(PR_GET_CHILD_SUBREAPER, ctypes.byref(adopts), 0, 0, 0) == 0
+    assert adopts.value == 0
+
+
+def test_what_a_process_did_before_the_fit_is_not_charged():
+    child = subprocess.Popen([sys.executable, "-c", BURN + "input()"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert child.stdout.readline()
+    budget = core_seconds()
+    with budget.watching(None):
+        child.communicate(b"\n")  # it ends here
+    assert budget.spent.core_seconds < 0.2
+    assert budget.overspent == ""
+
+
 @pytest.mark.parametrize("kind", CLOCKS)
-@pytest.mark.parametrize(("seconds", "overspent"), [(0.99, ""), (1.049, ""), (1.06, "1.06 of 1 {}")])
-def test_five_percent_more_are_allowed(monkeypatch, kind, seconds, overspent):
-    clock = SimpleNamespace(now=0.0)
+@pytest.mark.parametrize(
+    ("seconds", "overspent"), [(0.99, ""), (1.05, ""), (1.0501, "1.05 of 1 {}"), (1.06, "1.06 of 1 {}")]
+)
+@pytest.mark.parametrize("start", [0.0, 86400.1], ids=["clock at zero", "clock of a day"])
+def test_five_percent_more_are_allowed(monkeypatch, kind, start, seconds, overspent):
+    """Exactly five too, whatever the clock says: the difference of two readings is rounded, here to a bit more."""
+    clock = SimpleNamespace(now=start)
     fake = SimpleNamespace(perf_counter=lambda: clock.now, process_time=lambda: clock.now)
     monkeypatch.setattr(clocks, "time", fake)
     budget = allowance.Allowance(Budget(kind, 1.0), n_train=12, batch=4, flops_step=0.0)
     with budget.watching(None):
-        clock.now = seconds
+        clock.now = start + seconds
         assert budget.is_spent == (seconds >= 1)
-    clock.now = 100.0  # what comes after the fit does not count
+    clock.now += 100.0  # what comes after the fit does not count
     assert budget.overspent == overspent.format(kind.replace("_", "-"))
 
 

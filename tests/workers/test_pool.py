@@ -141,3 +141,43 @@ def test_a_request_to_stop_does_not_lose_what_only_has_to_be_judged(pool):
     (ended,) = pool.stop()
     assert isinstance(ended, Done)
     assert ended.value == "kept"
+
+
+# --- the next job is sent before anybody hears of the last one -------------------------------------------------------
+
+
+def number(emit, value: int) -> int:
+    return value
+
+
+def jobs_that_end_with(error: BaseException, after: int):
+    """Jobs that are made one by one, until making one fails."""
+    for value in range(after):
+        yield Job(str(value), name(number), {"value": value})
+    raise error
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), OSError("no more processes")], ids=["interrupt", "error"])
+def test_what_has_ended_is_told_before_what_went_wrong_with_the_next(pool, error):
+    """The first is made at once, the second with the first sent, the third when the first has ended."""
+    ended = []
+    with pytest.raises(type(error)):  # noqa: PT012
+        for event in pool.run(jobs_that_end_with(error, after=2)):
+            if isinstance(event, Done):
+                ended.append(event.value)
+    assert ended == [0]
+
+
+def test_jobs_are_made_when_there_is_a_worker_for_them_and_end_once_in_order(pool):
+    made, ended = [], []
+
+    def jobs():
+        for value in range(5):
+            made.append(value)
+            yield Job(str(value), name(number), {"value": value})
+
+    for event in pool.run(jobs()):
+        if isinstance(event, Done):
+            ended.append(event.value)
+            assert len(made) <= len(ended) + 2  # one that runs, one that waits
+    assert ended == made == list(range(5))
