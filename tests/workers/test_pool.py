@@ -58,7 +58,9 @@ def in_worker(pool):
 
 @pytest.mark.skipif(sys.platform != "linux", reason="glibc's settings")
 def test_trials_reuse_memory_instead_of_fetching_pages_again(in_worker):
-    assert in_worker(page_faults) < 20  # 160 large pages or 81,920 small ones, if each use fetched its own
+    # 160 large pages or 81,920 small ones, if each use fetched its own. The least of several processes: the system may
+    # reclaim a page in between, which then counts as 512 small ones.
+    assert min(in_worker(page_faults) for _ in range(5)) < 20
 
 
 def test_what_the_environment_says_of_memory_is_left_alone(in_worker, monkeypatch):
