@@ -1,7 +1,7 @@
 """What it costs to keep models, and to use them.
 
 Keeping: the same trials with and without `--keep-models`, in turns, on part of the board that `run` makes by default
-(scale small). CPU seconds of the run and all its processes, so that other load on the machine hardly matters. Promise:
+(scale small, one seed). CPU seconds of the run and all its processes, so that other load on the machine hardly matters. Promise:
 at most 3 % more.
 
 Using: a loaded model on 64 samples, checks and change of units included, against the bare network's forward pass on the
@@ -42,7 +42,8 @@ MOST_KEEPING, MOST_USING, BATCH = 1.03, 1.2, 64
 def run_seconds(folder: Path, models: str, tasks: str, *flags: str) -> float:
     """CPU seconds of one run with all its processes."""
     shutil.rmtree(folder, ignore_errors=True)
-    command = [sys.executable, "-m", "pdebench_hss", "run", "--models", models, "--tasks", tasks, "--jobs", "1"]
+    command = [sys.executable, "-m", "pdebench_hss", "run", "--models", models, "--tasks", tasks]
+    command += ["--seeds", "1", "--jobs", str(os.cpu_count())]  # one thread each: one that waits would be counted, too
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     subprocess.run([*command, "--out", str(folder), *flags], check=True, stdout=subprocess.DEVNULL)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)

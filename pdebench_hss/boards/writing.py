@@ -96,7 +96,7 @@ def readme(records: list[Record], commands: list[str], references: Iterable[Refe
         "\n".join(["Rebuild the tables from the records, bit for bit:", "", *_code(["pdebench-hss leaderboard ."])]),
         "\n".join(f"- {fact}" for fact in [*_trials(records), *_when(ran), *_machine(ran)]),
         "## Data\n\n" + _data(records),
-        "## Files\n\n" + _files(references),
+        "## Files\n\n" + _files(references, records),
     ]
     return "\n\n".join(parts) + "\n"
 
@@ -107,16 +107,22 @@ FILES = """\
 | `leaderboard.md`, `.csv` | one row per task and model |
 | `results.csv` | one row per trial |
 {references}| `statistics.md` | average ranks over tasks; after how many solves a model has repaid its training |
-| `records/` | each trial's record (JSON) and its errors sample by sample (NPZ) |"""
+| `records/` | each trial's record (JSON) and its errors sample by sample (NPZ) |{artefacts}"""
+ARTEFACTS = {
+    "model": "| `models/` | trained models (safetensors and JSON): `pdebench-hss predict`, `export` |",
+    "predictions": "| `predictions/` | all test predictions (HDF5): `pdebench-hss rescore` |",
+}
 
 
-def _files(references: Iterable[ReferenceTable]) -> str:
+def _files(references: Iterable[ReferenceTable], records: Iterable[Record]) -> str:
     names: dict[str, list[str]] = {}
     for reference in references:
         names.setdefault(reference.source, []).append(f"`{reference.name}`")
     what = "tables with ours beside the published numbers (`.md`, `.csv`, `.tex`)"
     rows = [f"| {', '.join(own)} | {markdown(source)}'s {what} |\n" for source, own in names.items()]
-    return FILES.format(references="".join(rows))
+    kept = {kind for record in records for kind, named in record.artefacts.items() if named.get("sha256")}
+    left = [f"\n{row}" for kind, row in ARTEFACTS.items() if kind in kept]
+    return FILES.format(references="".join(rows), artefacts="".join(left))
 
 
 def _code(lines: list[str]) -> list[str]:

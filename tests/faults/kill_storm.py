@@ -12,7 +12,8 @@ temporary file shows up, after 0 to 2 ms more. Such a kill counts as "while writ
 there when the driver is dead, which no driver leaves that got to the end of its write.
 
 What is counted, at every look at the folder (after each kill and at the end):
-    lost       a record that was there at an earlier look is gone, or can't be read, or is no longer ok
+    lost       a record that was there at an earlier look is gone, or can't be read, or is no longer ok; a model that a
+               record names is not there, or has other bytes
     doubled    a record that was there was written again by a run without --force; a key twice in the table
     different  a cell of the table whose metrics are not, to the last bit, those of the undisturbed run
 
@@ -32,7 +33,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -239,10 +240,24 @@ class Storm:
                 continue
             if content["status"] == "ok":
                 now[path.stem] = path.stat().st_mtime_ns
-        self.counts.lost += len(seen.keys() - now.keys())
+        self.counts.lost += len(seen.keys() - now.keys()) + self.models_lost(out, now)
         if self.counts.variant != "force":
             self.counts.doubled += sum(now[key] != stamp for key, stamp in seen.items() if key in now)
         return now
+
+    def models_lost(self, out: str, keys: Iterable[str]) -> int:
+        """How many of these records name a model that can't be read."""
+        from pdebench_hss.base.files import BadFile
+        from pdebench_hss.trials.store import Store
+
+        lost, store = 0, Store(self.folder / out)
+        for key in keys:
+            try:
+                store.models.read(store.read(key, ())[0])
+            except BadFile as error:
+                self.counts.complaints.append(f"{out}: the model of {key}: {error}")
+                lost += 1
+        return lost
 
     def compare(self, out: str) -> None:
         found = self.table(out)
