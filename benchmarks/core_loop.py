@@ -35,10 +35,10 @@ LIMIT = 0.03
 NUMBERS = Optimizer(batch=32, lr=1e-3, lr_min=1e-5, weight_decay=1e-4)
 
 
-def make_problem(n: int = 256) -> tuple[nn.Module, TrainSet]:
+def make_problem(n: int = 256, model: str = "resnet") -> tuple[nn.Module, TrainSet]:
     registry = load_registry()
     task = registry.task("poisson_1d").spec.info("small")
-    spec = registry.model("resnet").spec
+    spec = registry.model(model).spec
     torch.manual_seed(0)
     module = spec.make(task, spec.hparams_for(task))
     inputs, outputs = (torch.randn(n, 1, *task.grid) for _ in range(2))

@@ -1,7 +1,7 @@
 """What it costs to keep models, and to use them.
 
 Keeping: the same trials with and without `--keep-models`, in turns, on part of the board that `run` makes by default
-(scale small, one seed). CPU seconds of the run and all its processes, so that other load on the machine hardly matters. Promise:
+(scale small, one seed). CPU seconds of the run and all its processes, so that other load hardly matters. Promise:
 at most 3 % more.
 
 Using: a loaded model on 64 samples, checks and change of units included, against the bare network's forward pass on the

@@ -1,25 +1,22 @@
 """The two clocks of a trial: the wall clock, and the CPU time of its own threads.
 
 CPU time is that of this process with all of its threads, and of its child processes once they have ended. It does not
-include time in which other work has the core. It does include spinning, and should not: a thread of an OpenMP team
-that waits for the others runs in a loop before it goes to sleep, longer when other processes take a core from one of
-them. So where trials are counted in core-seconds, processes are started with `PASSIVE`, which makes threads sleep at
-once; where that was not done, a trial has a single thread (`threads_for`).
+include time in which other work has the core. It does include waiting: a thread of a team that waits for another, which
+lost its core to other work, spins before it sleeps, and pays to be woken. So the core gives a trial that is counted in
+core-seconds one thread (`threads_for`); a machine with many cores runs as many such trials side by side.
 
-Other processes still cost a share of caches, of memory bandwidth and of a core's other hyper-thread.
+What other processes still cost is a share of shared caches, of memory bandwidth and of a core's other hyper-thread; and
+where there are more of them than cores, each time that the core changes hands, caches and branch predictor have to be
+filled again. That is charged to the trial, and shows in small operations (`benchmarks/core_seconds.py`).
 """
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable
 from typing import NamedTuple
 
 from ..contract.budget import Budget
-
-# GNU's and LLVM's OpenMP read the first, Intel's the second, when they are loaded.
-PASSIVE = {"OMP_WAIT_POLICY": "passive", "KMP_BLOCKTIME": "0"}
 
 
 class Lap(NamedTuple):
@@ -54,12 +51,6 @@ def core_seconds() -> float:
     return time.process_time() + times.children_user + times.children_system
 
 
-def waiting(budgets: Iterable[Budget]) -> dict[str, str]:
-    """Environment variables for processes that train within these budgets."""
-    return PASSIVE if any(budget.kind == "core_seconds" for budget in budgets) else {}
-
-
 def threads_for(budget: Budget, threads: int) -> int:
     """How many of its threads a trial uses within a budget."""
-    waits = os.environ.get("OMP_WAIT_POLICY", "").lower() == PASSIVE["OMP_WAIT_POLICY"]
-    return threads if budget.kind != "core_seconds" or waits else 1
+    return 1 if budget.kind == "core_seconds" else threads

@@ -14,7 +14,6 @@ from ...base import devices
 from ...base.scratch import Scratch
 from ...contract.registry import Registry
 from ...contract.resources import Resources
-from ...training.clocks import waiting
 from ...training.progress import Progress
 from ...trials.trial import Trial
 from ...workers.events import Done, Emitted, Ended, Event, Failed, Started
@@ -42,8 +41,7 @@ class ProcessExecutor(Executor):
 
     def run(self, work: Sequence[Work]) -> Iterator[TrialEvent]:
         size, device = self.config.ddp, self.config.resolved_device
-        own = waiting({item.trial.budget for item in work})
-        places = [{**own, **place} for place in devices.environments(device)]
+        places = devices.environments(device)
         self._meeting = Scratch("peers")
         jobs = (self._job(item, peer) for item in work for peer in range(size))  # made when a process is free
         # Peers need a GPU each; trials of one process may share one, if --jobs says so.

@@ -20,7 +20,6 @@ from ...base.files import replacing
 from ...base.scratch import Scratch
 from ...data import cache as data
 from ...data import hdf5
-from ...training.clocks import waiting
 from ...training.progress import Progress
 from ...workers.events import Done, Emitted, Ended, Started
 from ...workers.pool import WorkerPool
@@ -102,7 +101,7 @@ def run_parcel(parcel: Parcel, mailbox: Any) -> Answer:
 
 def _run(todo: Job, parcel: Parcel, mailbox: Any) -> Ended:
     """Run the job, post its progress and return its ending."""
-    pool = _warm_pool(parcel.context.threads, waiting([parcel.trial.budget]), parcel.context.keep_models)
+    pool = _warm_pool(parcel.context.threads, parcel.context.keep_models)
     trial, is_first = parcel.trial, parcel.context.peer == 0
     try:
         for event in pool.run([todo], parcel.timeout):
@@ -121,15 +120,15 @@ def _run(todo: Job, parcel: Parcel, mailbox: Any) -> Ended:
     raise RuntimeError(f"the process of trial {trial.key} was lost")
 
 
-_pools: dict[tuple[int, str, bool, int], WorkerPool] = {}
+_pools: dict[tuple[int, str, int], WorkerPool] = {}
 
 
-def _warm_pool(threads: int, own: dict[str, str], model_bytes: int) -> WorkerPool:
-    """The pool of this Ray worker; a new one if threads, GPUs, limits or the wait policy have changed."""
-    place = (threads, os.environ.get("CUDA_VISIBLE_DEVICES", ""), bool(own), model_bytes)
+def _warm_pool(threads: int, model_bytes: int) -> WorkerPool:
+    """The pool of this Ray worker; a new one if threads, GPUs or limits have changed."""
+    place = (threads, os.environ.get("CUDA_VISIBLE_DEVICES", ""), model_bytes)
     if place not in _pools:
         _close_pools()
-        _pools[place] = WorkerPool(1, threads, PRELOAD, [own], result_limit=result_limit(model_bytes))
+        _pools[place] = WorkerPool(1, threads, PRELOAD, result_limit=result_limit(model_bytes))
     return _pools[place]
 
 
