@@ -12,6 +12,9 @@ from ..base.version import __version__
 
 SOFTWARE = f"""@software{{pdebench_hss,
   title   = {{pdebench-hss: a plugin-based benchmark for neural {{PDE}} solvers}},
+  author  = {{{{the pdebench-hss contributors}}}},
+  year    = {{2026}},
+  url     = {{https://github.com/pdebench-hss/pdebench-hss}},
   version = {{{__version__}}}
 }}"""
 
