@@ -156,7 +156,7 @@ def _differ(tuning: Tuning) -> bool:
 
 def _print_chosen(chosen: list[Chosen]) -> None:
     """A line for each model, by task, best first."""
-    from ..boards.frames import format_error
+    from ..boards.text import format_error
 
     for task in dict.fromkeys(one.subject.default.task_label for one in chosen):
         _say("")
