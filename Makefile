@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check
 TASK   ?= gray_scott_inverse
 
-.PHONY: run test lint docs bench zoo clean
+.PHONY: run test lint docs bench zoo boards-small boards-medium clean
 
 run: $(VENV)/.run
 	$(BIN)/pdebench-hss run --models all --tasks $(TASK)
@@ -27,6 +27,22 @@ bench: $(VENV)/.test
 zoo: $(VENV)/.test
 	$(PIP) install --quiet -c constraints.txt $(patsubst %,-e ./%,$(wildcard zoo/*))
 	for package in zoo/*; do $(BIN)/python -m pytest -q --rootdir=$$package $$package/tests || exit 1; done
+
+# The boards of docs/boards.md. Hours; stopped and repeated, they go on where they were.
+SEEDS ?= 3
+TRIES ?= 8
+boards-small:  BUDGETS =
+boards-small:  TRY = core_seconds=4
+boards-medium: BUDGETS = --budget core_seconds=10,40,160
+boards-medium: TRY = core_seconds=5
+
+boards-small boards-medium: boards-%: $(VENV)/.test
+	$(BIN)/pdebench-hss tune --models all --tasks all --scale $* --tries $(TRIES) --budget $(TRY) \
+		--out leaderboards/tuning/$*.yaml
+	$(BIN)/pdebench-hss run --models all --tasks all --scale $* $(BUDGETS) --seeds $(SEEDS) \
+		--tuned leaderboards/tuning/$*.yaml --out leaderboards/$*-cpu
+	$(BIN)/pdebench-hss plot leaderboards/$*-cpu
+	$(BIN)/pdebench-hss pack leaderboards/$*-cpu
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)

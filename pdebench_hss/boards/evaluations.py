@@ -20,7 +20,7 @@ from ..base.errors import UsageError
 from ..base.files import replacing, write_text
 from ..base.plain_text import code, csv_text, markdown, write_csv
 from ..trials.status import Status
-from .frames import format_error
+from .text import format_error
 
 COLUMNS = (
     *("task", "trained_on", "evaluated_on", "model", "seed", "scale", "trained_grid", "grid", "data_seed", "n_samples"),

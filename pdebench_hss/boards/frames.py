@@ -8,7 +8,9 @@
 * a rank is given to models all of whose expected seeds ended well, within one task, scale, budget and train size
 * ``skill`` = 1 - error / error of the best training-free baseline in the same group; 0 is "no better than that". Of
   a metric whose larger values are the better ones (`metric_view`), value / best baseline's - 1
+* the same model at several budgets is a ladder: each row says what the last step of it changed (`ladders`)
 * errors that differ by less than `ROUNDING` of the field's size are equal: they share a rank, and a skill of 0
+* a rollout of a trained model with a relative error above `BOUND` has diverged, whatever its record says
 * what failed, was skipped or has not run yet is a row with its status and reason, never averaged over
 """
 
@@ -22,12 +24,12 @@ import numpy as np
 import pandas as pd
 
 from ..base.devices import label
-from ..base.plain_text import code, markdown
 from ..training.metrics import mean_of
 from ..trials.record import Record
 from ..trials.status import Status
 from ..trials.trial import Trial
 from .intervals import Errors, error_interval
+from .ladders import with_changes
 
 # Columns as in the documentation; those that tell rows apart come first.
 LEADERBOARD_COLUMNS = [
@@ -51,7 +53,7 @@ SERVING = (
     *("throughput", "throughput_low", "throughput_high", "best_batch"),
 )
 OPTIONAL = ("training", "val_err", "tuned_tries", "tuned_seconds", "tuned_options", "core_seconds", *SERVING)
-ALIKE = 3.0  # allowed ratio of model sizes in a table that compares methods and not sizes
+BOUND = 10.0  # relative error of a rollout; nothing that stays near the data comes close
 ROUNDING = 1e-12  # relative to the field's size: the effect of some 10^4 roundings in double precision
 GROUP = ["task", "scale", "budget", "n_train", "params_target", "data_id", "device"]
 
@@ -101,8 +103,7 @@ def _row(record: Record) -> dict[str, Any]:
         "predict_ms": record.predict_ms,
         "peak_memory_mb": record.peak_memory / 1e6 if record.peak_memory is not None else None,
         "flops_step": record.flops_step,
-        "status": record.status.value,
-        "reason": record.reason,
+        **dict(zip(("status", "reason"), ending_of(record), strict=True)),
         "data_hash": record.data.get("sha256"),
         "hardware": record.provenance.get("hardware", {}).get("id"),
         "params_target": trial.params_target,
@@ -119,6 +120,15 @@ def _row(record: Record) -> dict[str, Any]:
         "core_seconds": record.spent.get("core_seconds") if str(trial.budget).startswith("core_seconds=") else None,
         **{name: record.serving.get(name) for name in SERVING},
     }
+
+
+def ending_of(record: Record) -> tuple[str, str]:
+    """Status and reason as tables show them: a trained rollout that left every bound has diverged, finite or not."""
+    error = record.metrics.get("relative_l2") or 0.0
+    rollout = record.trial.metric == "trajectory_l2" or "correlation_time" in record.metrics
+    if record.status is Status.OK and rollout and error > BOUND and not record.trial.training_free:
+        return Status.DIVERGED.value, f"the rollout's relative error is {error:.2g}, above {BOUND:g}"
+    return record.status.value, record.reason
 
 
 def _training(trial: Trial) -> str:
@@ -141,8 +151,10 @@ def solver_levels(records: Iterable[Record]) -> pd.DataFrame:
         for level in record.levels:
             label = f"{record.trial.model}[level={level['level']}]"
             measured = {"model": label, "test_err_mean": level["test_err"], "predict_ms": level["predict_ms"]}
-            rows.append({**row, **measured, **dict.fromkeys(SERVING), "latency_ms": level.get("latency_ms")})
-    return pd.DataFrame(rows, columns=[*LEADERBOARD_COLUMNS, "latency_ms"])
+            chosen = level["level"] == record.trial.hparams.get("level")  # the one that the solver's own row has
+            more = {**dict.fromkeys(SERVING), "latency_ms": level.get("latency_ms"), "chosen": chosen}
+            rows.append({**row, **measured, **more})
+    return pd.DataFrame(rows, columns=[*LEADERBOARD_COLUMNS, "latency_ms", "chosen"])
 
 
 def _data_seconds(record: Record) -> float | None:
@@ -166,7 +178,7 @@ def leaderboard(
     columns = [*LEADERBOARD_COLUMNS, *used]
     board = pd.DataFrame(rows, columns=[*columns, "field_size"])
     parts = [_rank(group, higher_is_better) for _, group in board.groupby(GROUP, sort=False, dropna=False)]
-    return pd.concat(parts or [board], ignore_index=True)[columns]
+    return with_changes(pd.concat(parts or [board], ignore_index=True)[columns], higher_is_better)
 
 
 def _without_test(results: pd.DataFrame) -> pd.Series:
@@ -265,136 +277,3 @@ def _shared_ranks(errors: pd.Series, rounding: float) -> pd.Series:
             first, place = error, number
         ranks[row] = place
     return pd.Series(ranks, dtype="Int64").reindex(errors.index)
-
-
-def to_markdown(board: pd.DataFrame) -> str:
-    """One table per group, as on the screen."""
-    from tabulate import tabulate
-
-    parts = []
-    for _, group in board.groupby(GROUP, sort=False, dropna=False):
-        first = group.iloc[0]
-        parts.append(f"## {markdown(title(first))} (`{code(first['task'])}`)\n\n{markdown(group_line(first))}\n")
-        rows = [[markdown(cell) for cell in display_row(row)] for _, row in group.iterrows()]
-        parts.append(tabulate(rows, headers=DISPLAY_HEADERS, tablefmt="github", disable_numparse=True) + "\n")
-        if note := size_note(group):
-            parts.append(f"{markdown(note)}\n")
-    return "\n".join(parts)
-
-
-def size_note(group: pd.DataFrame) -> str:
-    """A footnote if trained models of one table differ in size by more than `ALIKE`; otherwise empty."""
-    trained = group[~group["training_free"].astype(bool) & (group["params_real"] > 0)]
-    sizes = trained.set_index("model")["params_real"].astype(float).sort_values(kind="stable")
-    if sizes.empty or sizes.iloc[-1] <= ALIKE * sizes.iloc[0]:
-        return ""
-    typical = sizes.median()
-    far = sizes[(sizes * ALIKE < typical) | (sizes > ALIKE * typical)]
-    named = far if len(far) else sizes.iloc[[0, -1]]
-    listed = ", ".join(f"{model} {human_count(count)}" for model, count in named.items())
-    return f"Sizes differ by more than a factor of three: {listed}, median {human_count(typical)} parameters."
-
-
-DISPLAY_HEADERS = ["#", "model", "error", "params", "fit", "predict", "skill", ""]
-
-
-def title(row: pd.Series) -> str:
-    """The equation's name; titles may have TeX's dash."""
-    return str(row["equation"]).replace("--", "–")
-
-
-def group_line(row: pd.Series) -> str:
-    parts = [f"scale {row['scale']}", str(row["budget"]), _training_samples(row), str(row["metric"])]
-    if pd.notna(row["params_target"]):
-        parts.append(f"sizes matched to {human_count(row['params_target'])} parameters")
-    if row["device"] != "cpu":
-        parts.append(str(row["device"]))
-    return " · ".join(parts)
-
-
-def _training_samples(row: pd.Series) -> str:
-    count = held_out(row)
-    return f"{row['n_train']} training samples" + (f" and {count} held out" if count else "")
-
-
-def held_out(row: pd.Series) -> int:
-    """Training samples that were held out."""
-    return int(str(row["data_id"]).partition("+val")[2] or 0)
-
-
-def display_row(row: pd.Series) -> list[str]:
-    """A leaderboard row formatted for readers."""
-    error = format_error(row["test_err_mean"])
-    if row["test_err_std"] > 0:  # closed forms don't depend on the seed
-        error += f" ± {format_error(row['test_err_std'])}"
-    if 0 < row["n_seeds"] < row["n_expected"]:
-        error += f" ({row['n_seeds']} of {row['n_expected']} seeds)"
-    params = human_count(row["params_real"]) if pd.notna(row["params_real"]) and row["params_real"] else "–"
-    if params != "–" and pd.notna(row["params_target"]):
-        params += f" ({100 * (row['params_real'] / row['params_target'] - 1):+.1f} %)"
-    return [
-        str(row["rank"]) if pd.notna(row["rank"]) else "–",
-        str(row["model"]),
-        error,
-        params,
-        _fit_time(row),
-        f"{row['predict_ms']:.2g} ms" if pd.notna(row["predict_ms"]) else "–",
-        format_skill(row["skill"]),
-        training_note(row) if row["status"] == Status.OK else _status_text(row),
-    ]
-
-
-def _fit_time(row: pd.Series) -> str:
-    """By the wall clock; also in core-seconds, if the budget counts those."""
-    if pd.isna(row["fit_seconds"]):
-        return "–"
-    cores = row.get("core_seconds")
-    return f"{row['fit_seconds']:.1f} s" + (f" ({cores:.1f} core-s)" if pd.notna(cores) else "")
-
-
-def training_note(row: pd.Series) -> str:
-    """What sets a model's training apart: the parts that are its own, and options that were chosen by tuning."""
-    return "; ".join(filter(None, (own_training(row), tuning(row))))
-
-
-def own_training(row: pd.Series) -> str:
-    """What a model does itself instead of the core: own loss, own optimiser, trains itself."""
-    own = row.get("training", "")
-    return own if isinstance(own, str) else ""
-
-
-def tuning(row: pd.Series) -> str:
-    """The number of tries in which a model's options were chosen, their cost and the choice; empty if not tuned."""
-    if pd.isna(row.get("tuned_tries")):
-        return ""
-    return f"{row['tuned_tries']:.0f} tries, {row['tuned_seconds']:.0f} s: {row['tuned_options']}"
-
-
-def _status_text(row: pd.Series) -> str:
-    return (
-        str(row["reason"]) if row["status"] in (Status.SKIPPED, Status.MISSING) else f"{row['status']}: {row['reason']}"
-    )
-
-
-def format_error(value: float) -> str:
-    """Short, but never rounded to nothing: 0.2113, 3.1e-08."""
-    if pd.isna(value):
-        return "–"
-    return f"{value:.4f}" if 0.01 <= value < 1000 else f"{value:.2e}"
-
-
-def format_skill(value: float) -> str:
-    """In percent; far below zero, as a multiple of the baseline's error: 250×, 3e+12×."""
-    if pd.isna(value):
-        return "–"
-    if value > -10:
-        return f"{100 * value:+.0f}%"
-    times = 1 - value
-    return f"{times:.0f}×" if times < 1000 else f"{times:.0e}×"
-
-
-def human_count(count: float) -> str:
-    for limit, unit in ((1e9, "G"), (1e6, "M"), (1e3, "K")):
-        if count >= limit:
-            return f"{count / limit:.3g}{unit}"
-    return f"{count:.0f}"

@@ -8,13 +8,17 @@ import pandas as pd
 
 from ..base.plain_text import markdown
 from ..contract.registry import Registry
-from .frames import GROUP, format_error
+from .frames import GROUP
+from .ladders import crossing_lines, crossings, ladder_groups, top, with_levels
 from .ranking import NO_SOLVER, Ranking, average_ranks, break_even
+from .text import format_error
 
 
 def statistics_page(board: pd.DataFrame, registry: Registry, levels: pd.DataFrame | None = None) -> str:
     """The page (``levels``: see `break_even`); empty if the board has too little for any of it."""
     parts = []
+    ladder = _ladders(board, levels)
+    board = top(board)  # ranks and break-even are those of the largest budget
     if not board[GROUP].drop_duplicates()["task"].duplicated().any():
         ranking = average_ranks(board)
         if len(ranking.tasks) > 1 and len(ranking.ranks) > 1:
@@ -23,6 +27,8 @@ def statistics_page(board: pd.DataFrame, registry: Registry, levels: pd.DataFram
     repaid = repaid[repaid["note"] != NO_SOLVER]
     if len(repaid):
         parts.append(_break_even(repaid))
+    if ladder:
+        parts.append(ladder)
     return "\n".join(parts)
 
 
@@ -41,6 +47,23 @@ def _ranks(ranking: Ranking) -> str:
         absent = ", ".join(f"{markdown(model)} ({count})" for model, count in ranking.left_out.items())
         lines.append(f"Left out, with the number of tasks they did not finish: {absent}.\n")
     return "\n".join(lines)
+
+
+def _ladders(board: pd.DataFrame, levels: pd.DataFrame | None) -> str:
+    """Who overtakes whom on the ladders of a board; empty if there is none."""
+    lines = []
+    for group in ladder_groups(board):
+        first = group.iloc[0]
+        said = crossing_lines(crossings(with_levels(group, levels))) or ["no crossing that is told apart from noise"]
+        lines += [f"- {markdown(str(first['task']))}: {markdown(line)}." for line in said]
+    if not lines:
+        return ""
+    return (
+        "## Error against compute\n\nWho overtakes whom as the budget grows: ahead at a smaller budget and behind at a "
+        "larger one, at both with 95 % intervals that don't meet; interpolated between the budgets that were run.\n\n"
+        + "\n".join(lines)
+        + "\n"
+    )
 
 
 def _break_even(repaid: pd.DataFrame) -> str:

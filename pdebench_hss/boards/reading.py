@@ -12,7 +12,7 @@ import io
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -23,7 +23,8 @@ from ..base.plain_text import csv_text
 from ..contract.metric import MetricSpec
 from ..trials.status import Status
 from ..trials.store import Store
-from .frames import GROUP, LEADERBOARD_COLUMNS, OPTIONAL, RESULTS_COLUMNS, leaderboard
+from .frames import GROUP, LEADERBOARD_COLUMNS, OPTIONAL, RESULTS_COLUMNS, leaderboard, solver_levels
+from .ladders import COLUMNS as LADDER_COLUMNS
 from .metric_view import left_out, seen_by
 from .writing import read_records, sorted_results
 
@@ -34,9 +35,9 @@ NEEDED = {
     "leaderboard": [*COMMON, "test_err_mean", "test_err_std", "n_seeds"],
 }
 TEXT = {"key", "task", "equation", "model", "scale", "budget", "metric", "status", "reason", "data_hash", "hardware"}
-TEXT |= {"data_id", "device", "training", "tuned_options"}
+TEXT |= {"data_id", "device", "training", "tuned_options", "converged"}
 WHOLE = ("seed", "n_train", "n_seeds")
-NUMBERS = {*RESULTS_COLUMNS, *LEADERBOARD_COLUMNS, *OPTIONAL} - TEXT - {"training_free"}
+NUMBERS = {*RESULTS_COLUMNS, *LEADERBOARD_COLUMNS, *OPTIONAL, *LADDER_COLUMNS} - TEXT - {"training_free"}
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,7 @@ class BoardFile:
     summary   one row per task and model
     samples   errors of each test sample by key of the trial; empty without records
     absent    if it was read through a metric: the tasks on which no trial has it
+    levels    of the classical solver (`frames.solver_levels`); None without records
     """
 
     name: str
@@ -54,6 +56,7 @@ class BoardFile:
     results: pd.DataFrame | None = None
     samples: Mapping[str, np.ndarray] = field(default_factory=dict)
     absent: tuple[str, ...] = ()
+    levels: pd.DataFrame | None = None
 
 
 def read_board(source: str | Path | pd.DataFrame, name: str = "", metric: MetricSpec | None = None) -> BoardFile:
@@ -70,7 +73,7 @@ def read_board(source: str | Path | pd.DataFrame, name: str = "", metric: Metric
     store = Store(path)
     if store.keys():
         records, samples = read_records(store, metric.name if metric else "test_err")
-        return _board(name, sorted_results(records), samples, metric)
+        return replace(_board(name, sorted_results(records), samples, metric), levels=solver_levels(records))
     for table in ("results.csv", "leaderboard.csv"):
         if (path / table).is_file():
             return _from_table(read_csv(path / table, metric), name, metric)

@@ -20,7 +20,8 @@ import pandas as pd
 from ..base.plain_text import latex, markdown
 from ..contract.reference_table import Printed, ReferenceRow, ReferenceTable
 from ..trials.status import Status
-from .frames import GROUP, group_line, human_count
+from .frames import GROUP
+from .text import group_line, human_count
 
 SETTINGS = ["scale", "budget", "n_train", "metric"]
 CELL = ["params", "test_err", "paper_params", "paper_test_err", "ratio"]

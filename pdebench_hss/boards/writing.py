@@ -33,7 +33,9 @@ from ..trials.status import Status
 from ..trials.store import Store
 from . import frames as tables
 from . import reference_tables
+from .caveats import leaderboard_page
 from .intervals import by_start
+from .ladders import with_rungs
 from .ranking_page import statistics_page
 
 
@@ -47,7 +49,7 @@ def write_board(store: Store, registry: Registry) -> tuple[pd.DataFrame, list[Pa
         raise StoreError(f"no record in {store.path} can be read by this version; its tables are left as they are")
     trials = sorted_results(records)
     board, references = tables.leaderboard(trials, errors), registry.reference_tables()
-    texts = {"leaderboard.md": tables.to_markdown(board), "README.md": readme(records, store.commands(), references)}
+    texts = {"leaderboard.md": leaderboard_page(board), "README.md": readme(records, store.commands(), references)}
     frames = {"results.csv": trials, "leaderboard.csv": board}
     if page := statistics_page(board, registry, tables.solver_levels(records)):
         texts["statistics.md"] = page
@@ -66,8 +68,18 @@ def write_board(store: Store, registry: Registry) -> tuple[pd.DataFrame, list[Pa
 
 
 def sorted_results(records: Iterable[Record]) -> pd.DataFrame:
+    """Ladders in the order of their budgets, not of their spelling: 40 comes before 160."""
     order = [*tables.GROUP, "model", "seed"]
-    return tables.results(records).sort_values(order, kind="stable", na_position="first", ignore_index=True)
+    found = tables.results(records)
+    place = with_rungs(found[["budget"]].drop_duplicates()).sort_values(["kind", "amount"])["budget"]
+    by_size = dict(zip(place, range(len(place)), strict=True))
+    return found.sort_values(
+        order,
+        kind="stable",
+        na_position="first",
+        ignore_index=True,
+        key=lambda column: column.map(by_size) if column.name == "budget" else column,
+    )
 
 
 def read_records(store: Store, metric: str = "test_err") -> tuple[list[Record], dict[str, np.ndarray]]:

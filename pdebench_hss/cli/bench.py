@@ -16,7 +16,7 @@ def bench(
     name: Annotated[str, typer.Argument(help="models, layers, or a plugin's bench; see list benches.")],
     models: Annotated[str, typer.Option(help="Models to time, if the bench times models.")] = "all",
     tasks: Annotated[str | None, typer.Option(help="Tasks to time them on.  [default: the bench's own]")] = None,
-    scale: Annotated[str, typer.Option(help="smoke, small or paper.")] = "paper",
+    scale: Annotated[str, typer.Option(help="smoke, small, medium or paper.")] = "paper",
     threads: Annotated[int | None, typer.Option(help="Threads per computation.  [default: cores]")] = None,
     repeats: Annotated[int, typer.Option(help="Measurements of each, in turn.")] = 9,
     seconds: Annotated[float, typer.Option(help="Time limit for one row of the table.")] = 60.0,

@@ -32,7 +32,7 @@ def leaderboard(
     pdebench-hss leaderboard leaderboards/latest --metric vrmse
     """
     from ..base.plain_text import write_csv
-    from ..boards.frames import to_markdown
+    from ..boards.caveats import leaderboard_page
     from .display import print_board
 
     board = _board(source, plugin, metric)
@@ -41,7 +41,7 @@ def leaderboard(
     elif form is Format.json:
         print(board.to_json(orient="records", indent=1, double_precision=15))
     elif form is Format.markdown:
-        print(to_markdown(board))
+        print(leaderboard_page(board))
     else:
         print_board(board)
 

@@ -123,7 +123,7 @@ def _print(found: Comparison, form: Format) -> None:
 
 def _row(row: pd.Series, cell: list[str]) -> list[str]:
     from ..boards.comparison import ONLY_OTHER, ONLY_REFERENCE
-    from ..boards.frames import format_error
+    from ..boards.text import format_error
     from ..boards.verdicts import BROKE, MENDED
 
     errors = f"{format_error(row['reference_err'])} → {format_error(row['err'])}"

@@ -17,7 +17,7 @@ from .output import Format, FormatOption, PluginOption, print_rows, warn_broken
 app = typer.Typer(help="Make, check, list and remove cached datasets.", no_args_is_help=True, rich_markup_mode=None)
 
 TasksOption = Annotated[str, typer.Option(help="Tasks: names, globs, name[key=value], or all.")]
-ScaleOption = Annotated[str, typer.Option(help="smoke, small or paper.")]
+ScaleOption = Annotated[str, typer.Option(help="smoke, small, medium or paper.")]
 
 
 def _datasets(tasks: str, scale: str, seed: int, plugins: list[str] | None, data_dir: Path | None = None) -> list[Any]:

@@ -20,11 +20,15 @@ from rich.table import Table
 from ..base.devices import label
 from ..base.files import human_bytes
 from ..base.plain_text import visible
-from ..boards.frames import DISPLAY_HEADERS, GROUP, display_row, format_error, group_line, size_note, title
+from ..boards.caveats import caveats
+from ..boards.frames import GROUP
+from ..boards.text import display_headers, display_row, format_error, group_line, size_note, title
 from ..contract.reference_table import ReferenceTable, printed_range
+from ..contract.registry import Registry
 from ..data.cache import Dataset
 from ..data.hdf5 import Header
 from ..runs.config import RunConfig
+from ..runs.estimates import estimate
 from ..runs.plan import Action, Plan
 from ..runs.reporter import Reporter
 from ..runs.runner import Outcome
@@ -241,6 +245,23 @@ def print_plan(config: RunConfig, plan: Plan) -> None:
         console.print(visible(line), markup=False)
 
 
+def print_estimate(plan: Plan, registry: Registry) -> None:
+    """``--dry-run``: how long it may take, and what the budgets of all trainings add up to."""
+    if not plan.todo:
+        return
+    expected = estimate(plan, registry)
+    console.print(
+        f"about {human_time(expected.seconds)} with {plan.jobs} jobs, without data generation "
+        f"({expected.from_records} trials estimated from records, {expected.from_flops} from FLOPs)"
+    )
+    trained = (cell.trial for cell in plan.todo if not cell.trial.training_free)
+    clocked = [trial.budget.amount for trial in trained if trial.budget.kind == "core_seconds"]
+    if clocked:
+        console.print(
+            f"{len(clocked)} trainings have {sum(clocked):,.0f} core-seconds: {human_time(sum(clocked))} of one core"
+        )
+
+
 def print_outcome(config: RunConfig, outcome: Outcome, references: Sequence[ReferenceTable]) -> None:
     """The tables of what this run was about, and where everything was written."""
     cells = [cell.trial for cell in outcome.plan.cells]
@@ -273,15 +294,19 @@ def _written(folder: str, paths: list[Path]) -> str:
 
 
 def print_board(board: pd.DataFrame) -> None:
+    if found := caveats(board):
+        console.print()
+        console.print(visible(f"read with care: {'; '.join(found)}"), style="yellow", markup=False)
     for _, group in board.groupby(GROUP, sort=False, dropna=False):
         first = group.iloc[0]
         heading = escape(visible(f"{title(first)}  ({first['task']})"))
         table = Table(title=heading, title_justify="left", box=None, pad_edge=False)
-        for header in DISPLAY_HEADERS:
+        headers = display_headers(group)
+        for header in headers:
             table.add_column(header, justify="left" if header in ("model", "") else "right", no_wrap=header != "")
         scored, absent = group[group["n_seeds"] > 0], group[group["n_seeds"] == 0]
         for _, row in scored.iterrows():
-            table.add_row(*(escape(visible(cell)) for cell in display_row(row)))
+            table.add_row(*(escape(visible(cell)) for cell in display_row(row, headers)))
         console.print()
         console.print(table)
         width = max(map(len, group["model"]))

@@ -16,7 +16,7 @@ COLUMNS = ["task", "model", "params_real", "params_numel", "paper_params", "devi
 def params(
     models: Annotated[str, typer.Option(help="Models: names, globs, name[key=value], or all.")] = "all",
     tasks: Annotated[str, typer.Option(help="Tasks, likewise.")] = "all",
-    scale: Annotated[str, typer.Option(help="smoke, small or paper.")] = "paper",
+    scale: Annotated[str, typer.Option(help="smoke, small, medium or paper.")] = "paper",
     form: FormatOption = Format.table,
     plugin: PluginOption = None,
     strict: StrictOption = None,

@@ -17,28 +17,45 @@ def plot(
         Path, typer.Argument(metavar="BOARD", help="A directory that `run` wrote, or a results.csv or leaderboard.csv.")
     ] = Path("leaderboards/latest"),
     out: Annotated[Path | None, typer.Option(help="Where to draw.  [default: BOARD/figures]")] = None,
+    kind: Annotated[
+        str,
+        typer.Option(
+            help="ranks (critical differences), pareto (error against time, size, FLOPs), compute (error against a "
+            "ladder of budgets, a figure per task).  [default: all that the board has rows for]"
+        ),
+    ] = "",
     figure: FigureOption = "png,pdf",
     metric: MetricOption = "",
     plugin: PluginOption = None,
 ) -> None:
-    """Draw a board: the critical-difference diagram, and Pareto plots of error against time, parameters and FLOPs.
+    """Draw a board: average ranks, error against what it costs, and error against compute along a ladder of budgets.
 
     \b
     pdebench-hss plot leaderboards/latest
     pdebench-hss plot leaderboards/latest --metric vrmse      (in BOARD/figures/vrmse)
+    pdebench-hss plot leaderboards/medium-cpu --kind compute
     """
+    from ..base.errors import UsageError, did_you_mean
     from ..base.plain_text import visible
     from ..boards.reading import read_board
     from ..contract.registry import load_registry
-    from ..plots import draw_board
+    from ..contract.selection import split
+    from ..plots import BOARD_KINDS, draw_board
 
+    kinds = split(kind)
+    for name in kinds:
+        if name not in BOARD_KINDS:
+            hint = did_you_mean(name, BOARD_KINDS)
+            raise UsageError(f"--kind {name}: no such figure.{hint}  Figures: {', '.join(BOARD_KINDS)}")
     registry = load_registry(plugin or ())
     spec = chosen_metric(metric, registry)
     board = read_board(source, metric=spec)
     if spec is not None:
         say_left_out(spec.name, board)
     folder = out or (source if source.is_dir() else source.parent) / "figures" / metric
-    paths, complaints = draw_board(board.summary, registry.titles(), folder, formats_of(figure), spec)
+    paths, complaints = draw_board(
+        board.summary, registry.titles(), folder, formats_of(figure), spec, kinds, board.levels
+    )
     for complaint in complaints:
         print(f"not drawn: {visible(complaint)}", file=sys.stderr)
     print(f"wrote {', '.join(map(str, paths)) or 'nothing'}")

@@ -88,7 +88,7 @@ def _question(found: Recommendation, limits: Limits) -> str:
 
 
 def _row(row: pd.Series) -> list[str]:
-    from ..boards.frames import format_error, human_count
+    from ..boards.text import format_error, human_count
 
     def known(value: float, text: str) -> str:
         return "–" if value != value or value is None else text
@@ -110,8 +110,8 @@ def _row(row: pd.Series) -> list[str]:
 
 def _answers(found: Recommendation) -> list[str]:
     """What a reader takes home: what qualifies, what the classical solver offers, who is missing."""
-    from ..boards.frames import format_error
     from ..boards.recommendation import KINDS
+    from ..boards.text import format_error
 
     def named(row: pd.Series) -> str:
         return f"{row['model']} (error {format_error(row['error'])}, {row['ms']:.3g} ms)"

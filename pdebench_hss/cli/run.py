@@ -43,7 +43,7 @@ def run(
         str | None,
         typer.Option(
             help="epochs=N, steps=N, seconds=T, core_seconds=T (CPU time of the trial's threads) or flops=F for every "
-            "model.  [default: the task's recipe]"
+            "model; several, core_seconds=10,40,160, are a ladder on one board.  [default: the task's recipe]"
         ),
     ] = None,
     match_params: Annotated[
@@ -85,6 +85,7 @@ def run(
     \b
     pdebench-hss run --models all --tasks poisson_1d --seeds 3
     pdebench-hss run --models 'resnet[width=32],linear' --tasks 'poisson_*' --budget core_seconds=60
+    pdebench-hss run --models all --tasks poisson_2d --scale medium --budget core_seconds=10,40,160
     pdebench-hss run --models 'fno[lr=4e-3,weight_decay=1e-4]' --tasks 'burgers_1d[history=4]' --val 10%
     pdebench-hss run --config experiment.yaml --dry-run
     """
@@ -100,12 +101,14 @@ def run(
     registry.choose_tasks(settings.tasks)
 
     from ..runs.runner import Run
-    from .display import make_reporter, print_outcome, print_plan
+    from .display import make_reporter, print_estimate, print_outcome, print_plan
 
     with make_reporter() as reporter:
         engine = Run(settings, registry, reporter)
         if dry_run:
-            print_plan(settings, engine.plan())
+            plan = engine.plan()
+            print_plan(settings, plan)
+            print_estimate(plan, registry)
             return
         outcome = engine.execute()
     print_outcome(settings, outcome, registry.reference_tables())

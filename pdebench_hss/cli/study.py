@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -27,17 +27,13 @@ from .where import (
     TimeoutOption,
 )
 
-if TYPE_CHECKING:
-    from ..contract.registry import Registry
-    from ..runs.plan import Plan
-
 FORMATS = ("png", "pdf", "svg")
 FigureOption = Annotated[str, typer.Option(help="Formats of the figure: png, pdf, svg; or none.")]
 
 
 def study(
     name: Annotated[str, typer.Argument(help="A study; see: pdebench-hss list studies")],
-    scale: Annotated[str, typer.Option(help="smoke, small or paper.")] = "small",
+    scale: Annotated[str, typer.Option(help="smoke, small, medium or paper.")] = "small",
     seeds: Annotated[str | None, typer.Option(help="3 means seeds 0, 1, 2; 0,7 those.  [default: the study's]")] = None,
     models: Annotated[str | None, typer.Option(help="These models instead of the study's own.")] = None,
     out: Annotated[
@@ -79,7 +75,7 @@ def study(
 
     from ..base.plain_text import visible
     from ..studies.study_run import StudyRun, write_study
-    from .display import console, make_reporter
+    from .display import console, make_reporter, print_estimate, print_plan
 
     folder = Path(out or f"leaderboards/studies/{name}-{scale}")
     settings = {
@@ -108,7 +104,9 @@ def study(
         given = {key: value for key, value in settings.items() if value is not None}
         engine = StudyRun(found, scale, given, registry, reporter, models)
         if dry_run:
-            _print_plan(engine, registry)
+            plan = engine.plan()
+            print_plan(engine.config, plan)
+            print_estimate(plan, registry)
             return
         if formats:
             from ..plots.style import matplotlib
@@ -134,26 +132,12 @@ def formats_of(text: str) -> list[str]:
     return words
 
 
-def _print_plan(engine: Any, registry: Registry) -> None:
-    from ..runs.estimates import estimate
-    from .display import human_time, print_plan
-
-    plan: Plan = engine.plan()
-    print_plan(engine.config, plan)
-    expected = estimate(plan, registry)
-    if plan.todo:
-        print(
-            f"about {human_time(expected.seconds)} with {plan.jobs} jobs, without data generation "
-            f"({expected.from_records} trials estimated from records, {expected.from_flops} from FLOPs)"
-        )
-
-
 def _print_points(table: Any, columns: list[str]) -> None:
     """The table behind the figure, as people read it."""
     from tabulate import tabulate
 
     from ..base.plain_text import visible
-    from ..boards.frames import format_error
+    from ..boards.text import format_error
 
     shown = ["task", "model", "n_train", *columns]
     rows = [

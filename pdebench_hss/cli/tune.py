@@ -24,6 +24,8 @@ from .where import (
     settings_of,
 )
 
+MOST_NAMES = 3  # of tasks on a line
+
 if TYPE_CHECKING:
     from ..runs.plan import Plan
     from ..tuning.config import TuneConfig
@@ -137,11 +139,23 @@ def _print_plan(config: TuneConfig, tuning: Tuning, spaces: bool) -> None:
         f"judged by {held_out} held-out training samples" + (", or as many as a task has" if _differ(tuning) else "")
     )
     _say(f"       about {human_time(tuning.estimate())} with {config.n_jobs} jobs, making the data not counted")
-    for name, reason in tuning.skipped.items():
-        _say(f"skip   {name}: {reason}")
+    for line in _skipped(tuning.skipped):
+        _say(f"skip   {line}")
     for subject in tuning.subjects if spaces else ():
         ranges = ", ".join(f"{name} {found}" for name, found in subject.space.items())
         _say(f"{subject.name}: {ranges}; at most {subject.largest:,} parameters")
+
+
+def _skipped(reasons: dict[str, str]) -> list[str]:
+    """A line for each model and reason; its tasks by name, or how many there are."""
+    tasks: dict[tuple[str, str], list[str]] = {}
+    for name, reason in reasons.items():
+        model, _, task = name.partition(" on ")
+        tasks.setdefault((model, reason), []).append(task)
+    return [
+        f"{model} on {', '.join(names) if len(names) <= MOST_NAMES else f'{len(names)} tasks'}: {reason}"
+        for (model, reason), names in tasks.items()
+    ]
 
 
 def _print_round(config: Any, plan: Plan) -> None:
@@ -156,7 +170,7 @@ def _differ(tuning: Tuning) -> bool:
 
 def _print_chosen(chosen: list[Chosen]) -> None:
     """A line for each model, by task, best first."""
-    from ..boards.frames import format_error
+    from ..boards.text import format_error
 
     for task in dict.fromkeys(one.subject.default.task_label for one in chosen):
         _say("")

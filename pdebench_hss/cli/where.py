@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 TasksOption = Annotated[str | None, typer.Option(help="Tasks, likewise.")]
-ScaleOption = Annotated[str | None, typer.Option(help="smoke, small (default) or paper.")]
+ScaleOption = Annotated[str | None, typer.Option(help="smoke, small (default), medium or paper.")]
 TrainSizeOption = Annotated[int | None, typer.Option(help="Use only the first N training samples.")]
 DataSeedOption = Annotated[int | None, typer.Option(help="Another draw of the data.  [default: 0]")]
 ExecutorOption = Annotated[str | None, typer.Option(help="process (default), inline or ray; see list executors.")]

@@ -98,6 +98,17 @@ def parse_budget(text: str) -> Budget:
     return Budget(kind, amount)
 
 
+def parse_budgets(text: str) -> list[Budget]:
+    """A ladder, ``core_seconds=10,40,160``: budgets of one kind, the smallest first; one budget is a ladder too."""
+    found: list[Budget] = []
+    for word in text.split(","):
+        budget = parse_budget(word if "=" in word or not found else f"{found[0].kind}={word}")
+        if found and budget.kind != found[0].kind:
+            raise UsageError(f"budget {text!r}: a ladder has one kind, not {found[0].kind} and {budget.kind}")
+        found.append(budget)
+    return sorted(dict.fromkeys(found), key=lambda budget: budget.amount)
+
+
 def parse_count(text: str | float, where: str) -> float:
     """A positive number, with k, M, G, T as in 300k."""
     word = str(text).strip()

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     import numpy as np
 
 NAME = re.compile(r"[a-z][a-z0-9_]*")
-SCALES = ("smoke", "small", "paper")
+SCALES = ("smoke", "small", "medium", "paper")
 NORMALIZATIONS = ("max", "std", "zscore", "none")
 METRICS = ("relative_l2", "trajectory_l2")
 BOUNDARIES = ("dirichlet", "neumann", "periodic", "mixed")

@@ -8,8 +8,10 @@ with the same arguments, for lines of small print; those under ``notes`` in the 
 
 from __future__ import annotations
 
+import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +20,8 @@ import pandas as pd
 from ..base.errors import UsageError, did_you_mean
 from ..base.plain_text import in_figure
 from ..base.references import resolve
-from .style import SETTINGS, add_heading, add_notes, failures, matplotlib, save
+from ..boards.ladders import crossings, has_ladders, ladder_groups, top, with_levels
+from .style import SETTINGS, add_heading, add_notes, failures, label_of, matplotlib, save
 
 if TYPE_CHECKING:
     from ..contract.metric import MetricSpec
@@ -26,6 +29,7 @@ if TYPE_CHECKING:
 
 KINDS = {name: f"{__name__}.{name}:draw" for name in ("curves", "dots", "heatmaps")}
 PARETO_COSTS = ("fit_seconds", "predict_ms", "params_real", "fit_flops")
+BOARD_KINDS = ("ranks", "pareto", "compute")
 
 
 def draw_study(study: Study, table: pd.DataFrame, titles: Mapping[str, str], paths: Sequence[Path]) -> list[Path]:
@@ -65,22 +69,74 @@ def draw_board(
     folder: Path,
     formats: Sequence[str],
     metric: MetricSpec | None = None,
+    kinds: Sequence[str] = (),
+    levels: pd.DataFrame | None = None,
 ) -> tuple[list[Path], list[str]]:
-    """The critical-difference diagram and the Pareto plots of a leaderboard; and why any of them could not be drawn.
+    """The figures of a leaderboard, and why any of them could not be drawn.
 
-    ``metric`` is the one that the board was read through, if not each task's own.
+    ``kinds``: of `BOARD_KINDS`; by default those that the board has the rows for. ``metric`` is the one that the board
+    was read through, if not each task's own. ``levels``: of the classical solver (`frames.solver_levels`).
     """
+    largest = top(board)
+    wanted = kinds or [kind for kind in BOARD_KINDS if kind != "compute" or has_ladders(board)]
+    drawn: list[tuple[str, Callable[[], Any]]] = []
+    if "ranks" in wanted:
+        drawn.append(("critical_difference", partial(_ranks, largest, titles, metric)))
+    if "pareto" in wanted:
+        drawn += [(f"pareto_{cost}", partial(_pareto, largest, cost, titles, metric)) for cost in PARETO_COSTS]
+    if "compute" in wanted:
+        drawn += _ladder_figures(board, levels, titles, metric)
     paths, complaints = [], []
     with matplotlib().rc_context(SETTINGS):
-        for name in ("critical_difference", *(f"pareto_{cost}" for cost in PARETO_COSTS)):
+        for name, draw in drawn:
             try:
-                ranks = name == "critical_difference"
-                figure = _ranks(board, titles, metric) if ranks else _pareto(board, name[7:], titles, metric)
+                figure = draw()
             except UsageError as error:
                 complaints.append(f"{name}: {error}")
             else:
                 paths += save(figure, [folder / f"{name}.{kind}" for kind in formats])
     return paths, complaints
+
+
+def _ladder_figures(
+    board: pd.DataFrame, levels: pd.DataFrame | None, titles: Mapping[str, str], metric: MetricSpec | None
+) -> list[tuple[str, Callable[[], Any]]]:
+    """A name and a drawing for each ladder; for a board without any, one that says so."""
+    groups = list(ladder_groups(board))
+    if not groups:
+        return [("compute", _no_ladder)]
+    found: dict[str, Callable[[], Any]] = {}
+    for group in groups:
+        name = f"compute_{re.sub('[^A-Za-z0-9.]+', '_', str(group['task'].iloc[0])).strip('_')}"
+        more = sum(known.rpartition("-")[0] == name or known == name for known in found)
+        found[f"{name}-{more + 1}" if more else name] = partial(_compute, group, levels, titles, metric)
+    return list(found.items())
+
+
+def _no_ladder() -> Any:
+    raise UsageError("no model has several budgets of one kind; run with --budget core_seconds=10,40,160")
+
+
+def _compute(
+    group: pd.DataFrame, levels: pd.DataFrame | None, titles: Mapping[str, str], metric: MetricSpec | None
+) -> Any:
+    from . import compute
+
+    if metric is not None and metric.higher_is_better:
+        raise UsageError(f"of {metric.name} larger values are better, and this is a figure of errors")
+    whole = with_levels(group, levels) if metric is None else group  # levels have the task's own metric alone
+    found = crossings(whole)
+    first = group.iloc[0]
+    figure = compute.draw(whole, found, titles, metric.title if metric else str(first["metric"]))
+    add_notes(figure, [*compute.notes(whole, found, titles), *failures(group, titles)])
+    seeds = int(group["n_expected"].max())
+    parts = [
+        f"{_subtitle(group, metric)} · {first['n_train']} training samples",
+        f"{seeds} seeds" if seeds > 1 else "one seed",
+        "bars: 95 % intervals · rings: one overtakes another",
+    ]
+    add_heading(figure, f"Error against compute: {label_of(str(first['task']), titles)}", " · ".join(parts))
+    return figure
 
 
 def _ranks(board: pd.DataFrame, titles: Mapping[str, str], metric: MetricSpec | None) -> Any:

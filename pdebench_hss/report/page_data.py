@@ -23,8 +23,10 @@ import pandas as pd
 
 from ..base.plain_text import visible
 from ..base.version import __version__
-from ..boards import frames
+from ..boards import frames, text
+from ..boards.caveats import caveats
 from ..boards.intervals import by_start
+from ..boards.ladders import change_text
 from ..boards.reference_tables import CELL, filled, has_rows
 from ..boards.writing import sorted_results
 from ..contract.metric import MetricSpec
@@ -88,6 +90,7 @@ def page_data(
     rows: list[dict[str, Any]] = []
     papers: list[dict[str, Any]] = []
     details: dict[str, dict[str, Any]] = {}
+    cautions: list[dict[str, Any]] = []
     pools = Pools()
     measured = [*frames.METRICS[1:], *frames.further_metrics(record for board in boards for record in board.records)]
     for number, board in enumerate(boards):
@@ -96,6 +99,7 @@ def page_data(
         table = frames.leaderboard(results, independent)
         rows += _rows(number, results, table, measured)
         papers += _papers(number, table, references)
+        cautions += [{"board": number, "text": visible(line)} for line in caveats(table)]
         details |= {trial_id(number, record.key): _detail(record, board, pools) for record in board.records}
     return {
         "summary": {
@@ -103,6 +107,7 @@ def page_data(
             "boards": [board.name for board in boards],
             "rows": rows,
             "papers": papers,
+            "caveats": cautions,
             "titles": _visible(printed_titles(references)),
             "metrics": [_choice(spec) for spec in metrics if spec.name in measured],
             "measured": measured,
@@ -131,13 +136,19 @@ def _rows(number: int, results: pd.DataFrame, table: pd.DataFrame, measured: Seq
     for names, trial in zip(_records(results[identity]), of_trials, strict=True):
         trials.setdefault(tuple(names.values()), []).append({"id": trial_id(number, trial.pop("key")), **trial})
     shown = table[list(ROW_COLUMNS)].assign(
-        note=[frames.training_note(row) for _, row in table.iterrows()],
-        held_out=[frames.held_out(row) for _, row in table.iterrows()],
+        note=[_note(row) for _, row in table.iterrows()],
+        held_out=[text.held_out(row) for _, row in table.iterrows()],
     )
     return [
         {"board": number, "group": group, **row, "trials": trials[tuple(names.values())]}
         for names, group, row in zip(_records(table[identity]), groups, _records(shown), strict=True)
     ]
+
+
+def _note(row: pd.Series) -> str:
+    """What sets a row's training apart, and whether it is converged, if that was measured."""
+    converged = change_text(row)
+    return "; ".join(filter(None, (text.training_note(row), f"converged: {converged}" if converged else "")))
 
 
 def _papers(number: int, ours: pd.DataFrame, references: Sequence[ReferenceTable]) -> list[dict[str, Any]]:

@@ -19,7 +19,7 @@ import yaml
 
 from ..base import devices
 from ..base.errors import UsageError, did_you_mean
-from ..contract.budget import Budget, parse_budget, parse_count
+from ..contract.budget import Budget, parse_budgets, parse_count
 from ..contract.resources import parse_resources
 from ..contract.selection import split
 from ..contract.task import SCALES
@@ -127,7 +127,7 @@ class RunConfig:
         if self.val is not None:
             parse_share(self.val)
         # Bad ones are refused before anything starts.
-        _ = self.seed_list, self.parsed_budget, self.params_target, self.memory_limit, self.model_bytes
+        _ = self.seed_list, self.budgets, self.params_target, self.memory_limit, self.model_bytes
         parse_resources(self.resources or "")
         if self.ray_address is not None and self.executor != "ray":
             raise UsageError(f"--ray-address belongs to --executor ray, not {self.executor}")
@@ -141,8 +141,9 @@ class RunConfig:
         return parse_seeds(self.seeds)
 
     @property
-    def parsed_budget(self) -> Budget | None:
-        return parse_budget(self.budget) if self.budget is not None else None
+    def budgets(self) -> list[Budget]:
+        """The rungs of a ladder, the smallest first; empty: each task's own budget."""
+        return parse_budgets(self.budget) if self.budget is not None else []
 
     @property
     def params_target(self) -> int | None:

@@ -97,7 +97,10 @@ def make_plan(
             for trial, unsupported in _trials(config, registry, dataset, model, model_choice, tuned):
                 if trial.key not in cells:
                     cells[trial.key] = _cell(trial, dataset, unsupported, there, config.force)
-    return Plan(list(cells.values()), config.n_jobs, _history(there), config.threads)
+    # The lowest rung of a ladder first: a long run that is stopped leaves whole tables.
+    order = {budget: rung for rung, budget in enumerate(config.budgets)}
+    ordered = sorted(cells.values(), key=lambda cell: order.get(cell.trial.budget, 0))
+    return Plan(ordered, config.n_jobs, _history(there), config.threads)
 
 
 def _dataset(config: RunConfig, task: Registered[TaskSpec], choice: Choice, source: Source | None) -> Dataset:
@@ -120,7 +123,7 @@ def _trials(
     model_choice: Choice,
     tuned: Tuned,
 ) -> Iterable[tuple[Trial, str | None]]:
-    """The trials of one model on one task, one per seed; and the reason if it can't do them."""
+    """The trials of one model on one task, one per budget and seed; and the reason if it can't do them."""
     spec, params = dataset.spec, dataset.params
     info = spec.info(config.scale, params)
     n_train = config.train_size or info.size.train
@@ -140,10 +143,10 @@ def _trials(
 
         target = config.params_target
         hparams = ask(model, spec, lambda: match_parameters(model.spec, info, hparams, target))
-    budget = config.parsed_budget or info.size.recipe.budget
-    budget.refuse_device(config.resolved_device.kind)
+    budgets = config.budgets or [info.size.recipe.budget]
+    for budget in budgets:
+        budget.refuse_device(config.resolved_device.kind)
     training = "" if unsupported else _training(model, info, hparams)
-    first, *seeds = config.seed_list
     trial = Trial(
         model=model.spec.name,
         model_label=model_choice.label,
@@ -157,9 +160,9 @@ def _trials(
         data_id=dataset.id,
         data_seed=config.data_seed,
         scale=config.scale,
-        budget=budget,
+        budget=budgets[0],
         n_train=n_train - val,
-        seed=first,
+        seed=config.seed_list[0],
         device=config.resolved_device.kind,  # which of several GPUs does not change what is asked for
         precision=config.precision,
         params_target=config.params_target,
@@ -167,16 +170,16 @@ def _trials(
         equation=spec.title,
         metric=spec.metric,
         training_free=model.spec.training_free,
-        flops_rule=counting.RULE if budget.kind == "flops" else 0,
+        flops_rule=counting.RULE if budgets[0].kind == "flops" else 0,
         training=training,
         history=spec.history,
         val=val,
         tuned=best.facts,
         **window,
     )
-    yield trial, unsupported
-    for seed in seeds:
-        yield replace(trial, seed=seed), unsupported
+    for budget in budgets:
+        for seed in config.seed_list:
+            yield replace(trial, budget=budget, seed=seed), unsupported
 
 
 def _settings(

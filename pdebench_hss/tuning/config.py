@@ -35,6 +35,8 @@ class TuneConfig(RunConfig):
         if self.sampler not in SAMPLERS:
             hint = did_you_mean(self.sampler, SAMPLERS)
             raise UsageError(f"--sampler {self.sampler}: no such sampler.{hint}  Samplers: {', '.join(SAMPLERS)}")
+        if len(self.budgets) > 1:
+            raise UsageError(f"--budget {self.budget}: every try has the same budget; name one")
         _ = self.largest
 
     @property

@@ -116,7 +116,7 @@ class Tuning:
         self.skipped = {  # what a model can't do has no tries, and says why
             f"{cell.trial.model_label} on {cell.trial.task_label}": cell.reason
             for cell in self.defaults.cells
-            if cell.action is Action.SKIP
+            if cell.action is Action.SKIP and not cell.trial.training_free
         }
 
     def estimate(self) -> float:

@@ -15,14 +15,8 @@ from factories.records import make_record, make_trial
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pdebench_hss.boards.frames import (
-    LEADERBOARD_COLUMNS,
-    format_error,
-    format_skill,
-    leaderboard,
-    results,
-    to_markdown,
-)
+from pdebench_hss.boards.frames import LEADERBOARD_COLUMNS, leaderboard, results
+from pdebench_hss.boards.text import format_error, format_skill, to_markdown
 from pdebench_hss.boards.writing import write_board
 from pdebench_hss.contract.registry import Registry
 from pdebench_hss.trials.record import Record, missing

@@ -38,6 +38,8 @@ import pytest
         (["rum"], ["rum", "--help"]),
         (["show", "toy_cnv"], ["Did you mean 'toy_conv'?"]),
         (["leaderboard", "empty"], ["holds no records"]),
+        (["run", "--tasks", "toy", "--budget", "steps=4,core_seconds=1"], ["a ladder has one kind"]),
+        (["plot", "empty", "--kind", "compte"], ["no such figure. Did you mean 'compute'?"]),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else None,
 )

@@ -18,7 +18,7 @@ from torch import nn
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from pdebench_hss.base.errors import Interrupted, UsageError
-from pdebench_hss.contract.budget import CLOCKS, KINDS, Budget, Spent, parse_budget, parse_count
+from pdebench_hss.contract.budget import CLOCKS, KINDS, Budget, Spent, parse_budget, parse_budgets, parse_count
 from pdebench_hss.contract.optimizer import Optimizer
 from pdebench_hss.training import clocks
 from pdebench_hss.training.loop import TrainingState, fit
@@ -44,6 +44,27 @@ def test_any_budget_survives_being_written_and_read(kind, amount):
 @pytest.mark.parametrize("spelling", ["steps=300", "steps=3e2", "steps = 300", "steps=0.3k", "steps=300.0"])
 def test_one_budget_has_one_spelling_in_keys_and_tables(spelling):
     assert str(parse_budget(spelling)) == "steps=300"
+
+
+@settings(deadline=None)
+@given(st.sampled_from(["steps", "core_seconds"]), st.lists(st.integers(1, 10**6), min_size=1))
+def test_a_ladder_has_each_budget_once_the_smallest_first(kind, amounts):
+    assert parse_budgets(f"{kind}=" + ",".join(map(str, amounts))) == [Budget(kind, n) for n in sorted(set(amounts))]
+    assert parse_budgets(",".join(f"{kind}={n}" for n in amounts)) == [Budget(kind, n) for n in sorted(set(amounts))]
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("steps=10,core_seconds=4", "a ladder has one kind, not steps and core_seconds"),
+        ("steps=10,", "'' is not a number"),
+        ("10,40", "write one of epochs=N"),
+        ("steps=10,2.5", "steps must be a whole number"),
+    ],
+)
+def test_a_ladder_that_is_none_is_refused(text, complaint):
+    with pytest.raises(UsageError, match=complaint):
+        parse_budgets(text)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from pdebench_hss_models.sizes import AIM, nearest
 
-from pdebench_hss.boards.frames import size_note
+from pdebench_hss.boards.text import size_note
 from pdebench_hss.contract.registry import load_registry
 from pdebench_hss.training.parameters import count_on_meta
 

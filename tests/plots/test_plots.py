@@ -20,10 +20,11 @@ from scipy.optimize import isotonic_regression, nnls
 
 from pdebench_hss.base.errors import UsageError
 from pdebench_hss.boards.frames import LEADERBOARD_COLUMNS
+from pdebench_hss.boards.ladders import crossings, ladder_groups, with_changes
 from pdebench_hss.boards.ranking import average_ranks
 from pdebench_hss.contract.registry import load_registry
 from pdebench_hss.contract.study import make_study
-from pdebench_hss.plots import critical_difference, curves, dots, draw_board, draw_study, heatmaps, pareto
+from pdebench_hss.plots import compute, critical_difference, curves, dots, draw_board, draw_study, heatmaps, pareto
 from pdebench_hss.plots.style import SETTINGS, add_notes, failures, label_of, log_ticks, spread, styles
 
 TITLES = {"net": "A Net", "mean": "Mean", "pde": "The PDE"}
@@ -371,3 +372,46 @@ def test_a_board_is_drawn_as_far_as_it_can_be(tmp_path):
     ]
     assert len(complaints) == 1
     assert complaints[0].startswith("pareto_fit_flops: no row of the board has")
+
+
+# ---------------------------------------------------------------- ladders
+
+
+def ladder_of(errors: dict[str, list[float]]) -> pd.DataFrame:
+    """models x budgets of 10, 40 and 160 core-seconds -> a leaderboard."""
+    board = board_of(errors)
+    budgets = board["task"].map({f"task{i}": f"core_seconds={10 * 4**i}" for i in range(3)})
+    return with_changes(board.assign(task="pde", data_id="d", budget=budgets))
+
+
+LADDER = ladder_of({"net": [0.8, 0.4, 0.2], "other": [0.4, 0.4, 0.4], "mean": [0.6, 0.6, 0.6], "exact": [1e-9] * 3})
+
+
+def test_the_ladder_has_a_line_for_every_model_level_ones_for_formulas_and_rings_where_they_cross():
+    (group,) = ladder_groups(LADDER)
+    found = crossings(group)
+    (axes,) = compute.draw(group, found, TITLES).axes
+    rungs = [10.0, 40.0, 160.0]
+    assert set(line_points(axes, rungs)) == {(0.8, 0.4, 0.2), (0.4, 0.4, 0.4), (1e-6, 1e-6, 1e-6)}
+    assert line_points(axes, [10.0, 160.0]) == [(0.6, 0.6)]
+    rings = [(line.get_xdata()[0], line.get_ydata()[0]) for line in axes.get_lines() if line.get_markersize() == 9]
+    assert sorted(rings) == [pytest.approx((10 * (0.8 / 0.6) ** 2, 0.6)), pytest.approx((40.0, 0.4))]
+    assert {text.get_text() for text in axes.texts} == {"A Net", "other", "Mean", "exact  1e-09"}
+    assert compute.notes(group, found, TITLES) == [
+        "A Net overtakes Mean at about 18, other at about 40 core-seconds.",
+        "Not converged at the largest budget: A Net (−50 % by ×4).",
+    ]
+
+
+def test_a_board_with_ladders_has_a_figure_for_each_task_and_the_others_of_its_largest_budget(tmp_path):
+    board = pd.concat([LADDER, LADDER.assign(task="pde[beta=0.1]")], ignore_index=True)
+    paths, _ = draw_board(board, TITLES, tmp_path, ["svg"], kinds=["compute"])
+    assert [path.name for path in paths] == ["compute_pde.svg", "compute_pde_beta_0.1.svg"]
+    _, complaints = draw_board(board, TITLES, tmp_path, ["svg"], kinds=["ranks", "pareto"])
+    assert not [line for line in complaints if "several ways" in line]
+
+
+def test_a_board_without_a_ladder_says_how_to_get_one_if_it_is_asked_for(tmp_path):
+    paths, complaints = draw_board(BOARD, TITLES, tmp_path, ["svg"], kinds=["compute"])
+    assert paths == []
+    assert complaints == ["compute: no model has several budgets of one kind; run with --budget core_seconds=10,40,160"]

@@ -22,14 +22,14 @@ def test_flags_win_over_the_file_and_the_file_over_the_defaults(tmp_path):
     config = load_config(path, {"seeds": "2", "budget": None, "models": None})
     assert (config.tasks, config.scale) == ("poisson_1d", "smoke")  # from the file
     assert config.seed_list == [0, 1]  # the flag
-    assert config.parsed_budget == Budget("steps", 10)  # a flag that was not given changes nothing
+    assert config.budgets == [Budget("steps", 10)]  # a flag that was not given changes nothing
     assert (config.models, config.out) == ("all", "leaderboards/latest")  # defaults
 
 
 def test_the_documented_defaults():
     config = RunConfig(tasks="poisson_1d")
     assert (config.scale, config.seed_list, config.executor) == ("small", [0], "process")
-    assert (config.parsed_budget, config.params_target, config.force) == (None, None, False)
+    assert (config.budgets, config.params_target, config.force) == ([], None, False)
 
 
 def test_keys_may_be_written_as_on_the_command_line(tmp_path):

@@ -405,3 +405,20 @@ def test_what_is_cached_costs_nothing(store):
 
 def test_no_store_no_history(store):
     assert planner.make_plan(make_config({"tasks": "toy", "scale": "smoke"}), make_registry(), store).history == {}
+
+
+def test_a_ladder_is_a_trial_for_each_budget_the_lowest_rung_of_all_first(store):
+    cells = plan(store, make_task("a"), make_task("b"), make_model(), budget="steps=400,100", seeds=2).cells
+    trials = [cell.trial for cell in cells]
+    rungs = [(int(trial.budget.amount), trial.task, trial.seed) for trial in trials]
+    assert rungs == [(n, task, seed) for n in (100, 400) for task in "ab" for seed in (0, 1)]
+
+
+def test_a_rung_is_the_trial_that_its_budget_alone_would_be(store):
+    ladder = {cell.trial.key for cell in plan(store, budget="flops=1e9,4e9").cells}
+    assert ladder == {only(plan(store, budget=budget)).trial.key for budget in ("flops=1e9", "flops=4e9")}
+
+
+def test_a_task_without_a_scale_says_which_it_has(store):
+    with pytest.raises(UsageError, match="task 'toy' has no scale 'medium'; it has smoke"):
+        plan(store, scale="medium")

@@ -62,7 +62,7 @@ def test_what_stands_below_a_scale_overrides_what_stands_above():
     [
         ({"modles": "net"}, "unknown key 'modles'. Did you mean 'models'"),
         ({"scales": {"smoke": {"train_sizes": 3}}}, "smoke: unknown key 'train_sizes'. Did you mean 'train_size'"),
-        ({"scales": {"large": {}}}, "unknown scale 'large'; scales are smoke, small, paper"),
+        ({"scales": {"large": {}}}, "unknown scale 'large'; scales are smoke, small, medium, paper"),
         ({"columns": {"beta": "beta"}}, "column 'beta' must be task.NAME or model.NAME, not 'beta'"),
         ({"name": "Toy"}, "lower-case"),
         ({"figure": {"x": "n_train"}}, "figure needs a kind"),

@@ -17,7 +17,8 @@ from test_fake_gpu import GPU, SCALE, run_on, train
 from torch import Tensor, nn
 
 from pdebench_hss import ModelSpec
-from pdebench_hss.boards.frames import group_line, leaderboard, results
+from pdebench_hss.boards.frames import leaderboard, results
+from pdebench_hss.boards.text import group_line
 from pdebench_hss.contract.budget import Budget
 from pdebench_hss.training import graphs, trial_device
 from pdebench_hss.training.peers import PeerLost, ProcessGroup, is_lost_peer

@@ -15,7 +15,7 @@ import pytest
 
 import pdebench_hss
 from pdebench_hss.base.errors import UsageError
-from pdebench_hss.boards.frames import display_row
+from pdebench_hss.boards.text import display_row
 from pdebench_hss.contract.budget import CLOCKS, Budget
 from pdebench_hss.contract.registry import load_registry
 from pdebench_hss.contract.traits import kind_of, misnamed, outline, training_of

@@ -228,6 +228,7 @@ def test_a_model_that_never_works_has_its_reason_and_the_others_go_on():
         ({"seed": -1}, "--seed must be a whole number from 0 on"),
         ({"sampler": "tp"}, "--sampler tp: no such sampler. Did you mean 'tpe'"),
         ({"out": "tuned"}, "--out tuned: the chosen options go to a YAML file; write tuned.yaml"),
+        ({"budget": "steps=10,40"}, "--budget steps=10,40: every try has the same budget; name one"),
         ({"max_params": "none"}, "--max-params: 'none' is not a number"),
         ({"val": "10"}, "10 of 10 training samples of task 'identity' would be held out, which leaves none"),
         ({"models": "mean,linear"}, "nothing to tune"),

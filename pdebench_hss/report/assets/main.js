@@ -28,9 +28,20 @@ function showHeader() {
   const unfinished = trials.filter((trial) => trial.status !== "ok").length;
   const tasks = new Set(rows.map((row) => row.task)).size;
   const models = new Set(rows.map((row) => row.model)).size;
+  showCaveats();
   const machines = new Set(rows.map((row) => row.hardware).filter(Boolean));
   byId("subtitle").textContent = `${boards.join(", ")} · ${plural(trials.length, "trial")} (${unfinished} without a result) · ${plural(models, "model")} on ${plural(tasks, "task")}`;
   byId("footer").textContent = `pdebench-hss ${version} · made from records alone · ${machines.size === 1 ? "all on machine" : "machines"} ${[...machines].join(", ") || "unknown"}`;
+}
+
+// What boards say against themselves: not converged, not tuned alike, of unlike size, of one seed.
+function showCaveats() {
+  const { boards, caveats } = data.summary;
+  const box = byId("caveats");
+  box.hidden = caveats.length === 0;
+  box.querySelector("summary").textContent = `Read with care: ${plural(caveats.length, "reason")}`;
+  const lines = caveats.map(({ board, text }) => make("li", {}, boards.length > 1 ? `${boards[board]}: ${text}` : text));
+  box.querySelector("ul").replaceChildren(...lines);
 }
 
 function showAll() {

@@ -11,6 +11,7 @@ HERE = "pdebench_hss_tasks.advection_diffusion"
 # Grids, samples and training of poisson_1d_grf, so that the two rows differ in c alone.
 training = partial(Recipe, lr=1e-3, lr_min=1e-5, weight_decay=1e-3)
 SMALL = training(steps=500, batch=32)
+MEDIUM = training(steps=4000, batch=32)
 PAPER = training(epochs=2000, batch=256)
 
 ADVECTION_DIFFUSION_1D = TaskSpec(
@@ -30,6 +31,7 @@ ADVECTION_DIFFUSION_1D = TaskSpec(
     scales={
         "smoke": Scale(grid=(32,), train=8, test=4, recipe=Recipe(steps=4, batch=4), options={"solve": (128,)}),
         "small": Scale(grid=(256,), train=128, test=200, recipe=SMALL, options={"solve": (1024,)}),
+        "medium": Scale(grid=(256,), train=200, test=1000, recipe=MEDIUM, options={"solve": (1024,)}),
         "paper": Scale(grid=(256,), train=200, test=1000, recipe=PAPER, options={"solve": (1024,)}),
     },
     description="Beyond the paper: the forcing of poisson_1d_grf and an operator without symmetry; "

@@ -12,7 +12,8 @@ HERE = "pdebench_hss_tasks.burgers"
 OPTIONS = {"points": 1024, "frame": 0.2, "stride": 1}
 
 SMOKE = Recipe(steps=4, batch=4, lr=5e-4, lr_min=1e-6, weight_decay=1e-3)
-SMALL = Recipe(steps=500, batch=64, lr=5e-4, lr_min=1e-6, weight_decay=1e-3)
+SMALL = Recipe(steps=1000, batch=64, lr=5e-4, lr_min=1e-6, weight_decay=1e-3)
+MEDIUM = Recipe(steps=4000, batch=64, lr=5e-4, lr_min=1e-6, weight_decay=1e-3)
 PAPER = Recipe(epochs=1500, batch=256, lr=5e-4, lr_min=1e-6, weight_decay=1e-3)
 
 BURGERS_1D = TaskSpec(
@@ -34,7 +35,10 @@ BURGERS_1D = TaskSpec(
     chunk=16,
     scales={
         "smoke": Scale(grid=(32,), train=8, test=4, steps=4, recipe=SMOKE, options={**OPTIONS, "points": 256}),
-        "small": Scale(grid=(128,), train=64, test=32, steps=75, recipe=SMALL, options=OPTIONS),
+        # Trajectories of 20 steps, in which shocks form and start to decay. Of 75 steps the first three have 98 % of
+        # the squared residual: in effect a regression on the starts alone.
+        "small": Scale(grid=(128,), train=256, test=128, steps=20, recipe=SMALL, options=OPTIONS),
+        "medium": Scale(grid=(128,), train=1024, test=256, steps=20, recipe=MEDIUM, options=OPTIONS),
         "paper": Scale(grid=(256,), train=1800, test=200, steps=75, recipe=PAPER, options=OPTIONS),
     },
     citation=NEURAL_HSS,

@@ -15,6 +15,7 @@ FNO_PAPER = """@inproceedings{li2021fourier,
 }"""
 
 SMALL = Recipe(steps=500, batch=16, lr=2e-3, lr_min=1e-5, weight_decay=1e-4)
+MEDIUM = Recipe(steps=2000, batch=16, lr=2e-3, lr_min=1e-5, weight_decay=1e-4)
 PAPER = Recipe(epochs=500, batch=20, lr=1e-3, lr_min=1e-5, weight_decay=1e-4)
 
 DARCY_2D = TaskSpec(
@@ -33,7 +34,8 @@ DARCY_2D = TaskSpec(
     params={"lognormal": False},
     scales={
         "smoke": Scale(grid=(16, 16), train=8, test=4, recipe=Recipe(steps=4, batch=4), options={"refine": 2}),
-        "small": Scale(grid=(32, 32), train=512, test=128, recipe=SMALL, options={"refine": 4}),
+        "small": Scale(grid=(32, 32), train=512, test=256, recipe=SMALL, options={"refine": 4}),
+        "medium": Scale(grid=(48, 48), train=2048, test=512, recipe=MEDIUM, options={"refine": 4}),
         "paper": Scale(grid=(64, 64), train=1000, test=200, recipe=PAPER, options={"refine": 4}),
     },
     chunk=16,

@@ -13,6 +13,7 @@ OPTIONS = {"points": 1024, "frame": 0.2, "stride": 4}
 
 SMOKE = Recipe(steps=4, batch=4, lr=1e-3, lr_min=1e-5, weight_decay=1e-3)
 SMALL = Recipe(steps=500, batch=64, lr=1e-3, lr_min=1e-5, weight_decay=1e-3)
+MEDIUM = Recipe(steps=4000, batch=64, lr=1e-3, lr_min=1e-5, weight_decay=1e-3)
 PAPER = Recipe(epochs=1000, batch=256, lr=1e-3, lr_min=1e-5, weight_decay=1e-3)
 
 HEAT_1D = TaskSpec(
@@ -33,7 +34,8 @@ HEAT_1D = TaskSpec(
     chunk=256,
     scales={
         "smoke": Scale(grid=(32,), train=8, test=4, steps=4, recipe=SMOKE, options=OPTIONS),
-        "small": Scale(grid=(128,), train=64, test=32, steps=10, recipe=SMALL, options=OPTIONS),
+        "small": Scale(grid=(128,), train=64, test=128, steps=10, recipe=SMALL, options=OPTIONS),
+        "medium": Scale(grid=(256,), train=512, test=256, steps=10, recipe=MEDIUM, options=OPTIONS),
         "paper": Scale(grid=(256,), train=1800, test=200, steps=10, recipe=PAPER, options=OPTIONS),
     },
     citation=NEURAL_HSS,

@@ -8,7 +8,8 @@ from pdebench_hss import Recipe, Scale, TaskSpec, hookimpl
 
 HERE = "pdebench_hss_tasks.helmholtz"
 
-SMALL = Recipe(steps=400, batch=16, lr=8e-4, lr_min=1e-5, weight_decay=1e-5)
+SMALL = Recipe(steps=1000, batch=16, lr=8e-4, lr_min=1e-5, weight_decay=1e-5)
+MEDIUM = Recipe(steps=2000, batch=16, lr=8e-4, lr_min=1e-5, weight_decay=1e-5)
 PAPER = Recipe(epochs=1000, batch=64, lr=8e-4, lr_min=1e-5, weight_decay=1e-5)
 
 HELMHOLTZ_2D = TaskSpec(
@@ -34,7 +35,8 @@ HELMHOLTZ_2D = TaskSpec(
             recipe=Recipe(steps=4, batch=4),
             options={"solve": (32, 32), "modes": 5},
         ),
-        "small": Scale(grid=(32, 32), train=512, test=128, recipe=SMALL, options={"solve": (64, 64), "modes": 10}),
+        "small": Scale(grid=(32, 32), train=512, test=256, recipe=SMALL, options={"solve": (64, 64), "modes": 10}),
+        "medium": Scale(grid=(48, 48), train=2048, test=512, recipe=MEDIUM, options={"solve": (96, 96), "modes": 10}),
         "paper": Scale(grid=(64, 64), train=2250, test=250, recipe=PAPER, options={"solve": (128, 128), "modes": 10}),
     },
     citation=NEURAL_HSS,

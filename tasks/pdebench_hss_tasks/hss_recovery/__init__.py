@@ -11,6 +11,7 @@ HERE = "pdebench_hss_tasks.hss_recovery"
 # Of the rates 3e-3, 1e-2 and 3e-2 the last leaves the smallest training loss for one HSS layer (ranks 2 and 8).
 SMOKE = Recipe(steps=4, batch=4)
 SMALL = Recipe(steps=2000, batch=32, lr=3e-2, lr_min=1e-5)
+MEDIUM = Recipe(steps=8000, batch=32, lr=3e-2, lr_min=1e-5)
 PAPER = Recipe(steps=20_000, batch=64, lr=3e-2, lr_min=1e-5)
 
 HSS_RECOVERY = TaskSpec(
@@ -27,6 +28,7 @@ HSS_RECOVERY = TaskSpec(
     scales={
         "smoke": Scale(grid=(32,), train=48, test=16, recipe=SMOKE),
         "small": Scale(grid=(128,), train=256, test=100, recipe=SMALL),
+        "medium": Scale(grid=(256,), train=512, test=200, recipe=MEDIUM),
         "paper": Scale(grid=(1024,), train=2048, test=200, recipe=PAPER),
     },
     in_all=False,  # no PDE, and made for one of the models: averages over tasks leave it out

@@ -23,6 +23,7 @@ OPTIONS = {"steps": 20}  # of the integrator, over the whole unit of time
 
 SMOKE = Recipe(steps=4, batch=4, lr=1e-3, lr_min=1e-5)
 SMALL = Recipe(steps=300, batch=8, lr=1e-3, lr_min=1e-5)
+MEDIUM = Recipe(steps=2000, batch=8, lr=1e-3, lr_min=1e-5)
 PAPER = Recipe(epochs=10, batch=64, lr=1e-3, lr_min=1e-5)
 
 COMMON: dict[str, Any] = {
@@ -41,7 +42,8 @@ COMMON: dict[str, Any] = {
     "chunk": 50,
     "scales": {
         "smoke": Scale(grid=(32, 32), train=8, test=4, recipe=SMOKE, options=OPTIONS),
-        "small": Scale(grid=(64, 64), train=400, test=100, recipe=SMALL, options=OPTIONS),
+        "small": Scale(grid=(64, 64), train=400, test=200, recipe=SMALL, options=OPTIONS),
+        "medium": Scale(grid=(64, 64), train=4096, test=512, recipe=MEDIUM, options=OPTIONS),
         "paper": Scale(grid=(128, 128), train=50_000, test=1_000, recipe=PAPER, options=OPTIONS),
     },
     "citation": f"{NEURAL_HSS}\n\n{DIFFUSION_PDE}",

@@ -13,7 +13,10 @@ HERE = "pdebench_hss_tasks.poisson"
 SMOKE = Recipe(steps=4, batch=4)
 SMALL_1D = Recipe(steps=500, batch=32, lr=1e-3, lr_min=1e-5, weight_decay=1e-3)
 SMALL_2D = Recipe(steps=400, batch=16, lr=8e-4, lr_min=1e-5, weight_decay=1e-5)
-SMALL_3D = Recipe(steps=200, batch=4, lr=5e-3, lr_min=1e-3)
+SMALL_3D = Recipe(steps=500, batch=4, lr=5e-3, lr_min=1e-3)
+MEDIUM_1D = Recipe(steps=4000, batch=64, lr=1e-3, lr_min=1e-5, weight_decay=1e-3)
+MEDIUM_2D = Recipe(steps=2000, batch=16, lr=8e-4, lr_min=1e-5, weight_decay=1e-5)
+MEDIUM_3D = Recipe(steps=1000, batch=4, lr=5e-3, lr_min=1e-3)
 PAPER_1D = Recipe(epochs=500, batch=256, lr=1e-3, lr_min=1e-5, weight_decay=1e-3)
 PAPER_NEUMANN = Recipe(epochs=1000, batch=256, lr=1e-3, lr_min=1e-5, weight_decay=1e-3)
 PAPER_2D = Recipe(epochs=500, batch=128, lr=8e-4, lr_min=1e-5, weight_decay=1e-5)
@@ -24,6 +27,7 @@ SMOKE_OPTIONS_1D = {"solve": (128,), "modes": 10}
 OPTIONS_1D = {"solve": (1024,), "modes": 10}
 SMOKE_OPTIONS_2D = {"solve": (32, 32), "modes": 5}
 SMALL_OPTIONS_2D = {"solve": (64, 64), "modes": 10}
+MEDIUM_OPTIONS_2D = {"solve": (96, 96), "modes": 10}
 OPTIONS_2D = {"solve": (128, 128), "modes": 10}
 
 POISSON_1D = TaskSpec(
@@ -44,6 +48,7 @@ POISSON_1D = TaskSpec(
     scales={
         "smoke": Scale(grid=(32,), train=8, test=4, recipe=SMOKE, options=SMOKE_OPTIONS_1D),
         "small": Scale(grid=(256,), train=256, test=200, recipe=SMALL_1D, options=OPTIONS_1D),
+        "medium": Scale(grid=(256,), train=2048, test=1000, recipe=MEDIUM_1D, options=OPTIONS_1D),
         "paper": Scale(grid=(256,), train=1000, test=1000, recipe=PAPER_1D, options=OPTIONS_1D),
     },
     citation=NEURAL_HSS,
@@ -79,6 +84,9 @@ POISSON_1D_GRF = replace(
     scales={
         "smoke": Scale(grid=(32,), train=8, test=4, recipe=SMOKE, options={"solve": (128,)}),
         "small": Scale(grid=(256,), train=128, test=200, recipe=SMALL_1D, options={"solve": (1024,)}),
+        "medium": Scale(
+            grid=(256,), train=200, test=1000, recipe=replace(MEDIUM_1D, batch=32), options={"solve": (1024,)}
+        ),
         "paper": Scale(
             grid=(256,), train=200, test=1000, recipe=replace(PAPER_1D, epochs=2000), options={"solve": (1024,)}
         ),
@@ -104,7 +112,8 @@ POISSON_2D = TaskSpec(
     params={"drawn": False},
     scales={
         "smoke": Scale(grid=(16, 16), train=8, test=4, recipe=SMOKE, options=SMOKE_OPTIONS_2D),
-        "small": Scale(grid=(32, 32), train=512, test=128, recipe=SMALL_2D, options=SMALL_OPTIONS_2D),
+        "small": Scale(grid=(32, 32), train=512, test=256, recipe=SMALL_2D, options=SMALL_OPTIONS_2D),
+        "medium": Scale(grid=(48, 48), train=2048, test=512, recipe=MEDIUM_2D, options=MEDIUM_OPTIONS_2D),
         "paper": Scale(grid=(64, 64), train=4200, test=800, recipe=PAPER_2D, options=OPTIONS_2D),
     },
     citation=NEURAL_HSS,
@@ -156,7 +165,8 @@ POISSON_2D_GRF = replace(
     params={"length": 0.03},
     scales={
         "smoke": Scale(grid=(16, 16), train=8, test=4, recipe=SMOKE, options={"solve": (32, 32)}),
-        "small": Scale(grid=(32, 32), train=512, test=128, recipe=SMALL_2D, options={"solve": (64, 64)}),
+        "small": Scale(grid=(32, 32), train=512, test=256, recipe=SMALL_2D, options={"solve": (64, 64)}),
+        "medium": Scale(grid=(48, 48), train=1536, test=512, recipe=MEDIUM_2D, options={"solve": (96, 96)}),
         "paper": Scale(grid=(64, 64), train=2250, test=250, recipe=PAPER_2D, options={"solve": (128, 128)}),
     },
     citation="",
@@ -183,7 +193,10 @@ POISSON_3D = TaskSpec(
     scales={
         "smoke": Scale(grid=(16, 16, 16), train=8, test=4, recipe=SMOKE, options={"solve": (32, 32, 32), "modes": 6}),
         "small": Scale(
-            grid=(32, 32, 32), train=64, test=32, recipe=SMALL_3D, options={"solve": (64, 64, 64), "modes": 20}
+            grid=(32, 32, 32), train=128, test=64, recipe=SMALL_3D, options={"solve": (64, 64, 64), "modes": 20}
+        ),
+        "medium": Scale(
+            grid=(32, 32, 32), train=512, test=128, recipe=MEDIUM_3D, options={"solve": (64, 64, 64), "modes": 20}
         ),
         "paper": Scale(
             grid=(128, 128, 128), train=256, test=200, recipe=PAPER_3D, options={"solve": (128, 128, 128), "modes": 20}

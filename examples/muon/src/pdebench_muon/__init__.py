@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pdebench_hss import ModelSpec, TaskInfo, hookimpl
 
-WIDTH = {"smoke": 8, "small": 24, "paper": 64}
+WIDTH = {"smoke": 8, "small": 24, "medium": 32, "paper": 64}
 
 
 def hparams(task: TaskInfo, scale: str) -> dict[str, int]:

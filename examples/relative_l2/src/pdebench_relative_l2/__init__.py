@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pdebench_hss import ModelSpec, TaskInfo, hookimpl
 
-WIDTH = {"smoke": 6, "small": 16, "paper": 48}
+WIDTH = {"smoke": 6, "small": 16, "medium": 24, "paper": 48}
 
 
 def hparams(task: TaskInfo, scale: str) -> dict[str, int]:

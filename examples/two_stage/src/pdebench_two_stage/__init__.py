@@ -6,7 +6,7 @@ from typing import Any
 
 from pdebench_hss import ModelSpec, TaskInfo, hookimpl
 
-WIDTH = {"smoke": 6, "small": 16, "paper": 48}
+WIDTH = {"smoke": 6, "small": 16, "medium": 24, "paper": 48}
 
 
 def supports(task: TaskInfo) -> str | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pdebench_hss import ModelSpec, TaskInfo, hookimpl
 
-WIDTH = {"smoke": 4, "small": 12, "paper": 32}
+WIDTH = {"smoke": 4, "small": 12, "medium": 16, "paper": 32}
 MOST_LEVELS = 4
 COARSEST = 4  # points that the deepest level keeps along the shortest axis, at least
 

@@ -20,9 +20,19 @@ LIBRARY = """@article{kossaifi2024library,
 }"""
 
 # By dimension, three for all higher ones: channels, and modes in all (the library counts both signs).
-WIDTH = {"smoke": {1: 6, 2: 6, 3: 4}, "small": {1: 24, 2: 16, 3: 8}, "paper": {1: 32, 2: 32, 3: 16}}
-MODES = {"smoke": {1: 6, 2: 6, 3: 4}, "small": {1: 24, 2: 16, 3: 8}, "paper": {1: 24, 2: 32, 3: 16}}
-LAYERS = {"smoke": 2, "small": 4, "paper": 4}
+WIDTH = {
+    "smoke": {1: 6, 2: 6, 3: 4},
+    "small": {1: 24, 2: 16, 3: 8},
+    "medium": {1: 28, 2: 20, 3: 12},
+    "paper": {1: 32, 2: 32, 3: 16},
+}
+MODES = {
+    "smoke": {1: 6, 2: 6, 3: 4},
+    "small": {1: 24, 2: 16, 3: 8},
+    "medium": {1: 24, 2: 16, 3: 8},
+    "paper": {1: 24, 2: 32, 3: 16},
+}
+LAYERS = {"smoke": 2, "small": 4, "medium": 4, "paper": 4}
 
 
 def spectral(task: TaskInfo, scale: str) -> dict[str, Any]:

@@ -1,0 +1,99 @@
+"""Error against compute, one figure per task: every model along the ladder of budgets that it was given.
+
+Trained models are lines through their budgets, with bars of their 95 % intervals. What is not trained (guesses, closed
+forms, the levels of a classical solver) does not depend on the budget: a horizontal line. A ring marks where one model
+overtakes another and both sides of it are told apart from noise (`boards.ladders`). Errors below `FLOOR` are drawn on
+it, with their value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from ..base.plain_text import in_figure
+from ..boards.ladders import Crossing, change_text, crossing_lines, unit_of
+from .style import CARETDOWN, End, Style, label_ends, label_of, log_ticks, new_figure, styles
+
+FLOOR = 1e-6
+WIDTH, HEIGHT = 7.4, 4.6
+
+
+def draw(group: pd.DataFrame, found: Sequence[Crossing], titles: Mapping[str, str], error: str = "test error") -> Any:
+    """``group``: one ladder with the levels of its solver (`ladders.with_levels`); ``found``: its crossings."""
+    models = list(dict.fromkeys(group.sort_values("training_free", kind="stable")["model"]))
+    look = styles(models, group.loc[group["training_free"].astype(bool), "model"], titles)
+    figure = new_figure(WIDTH, HEIGHT)
+    axes = figure.subplots()
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    amounts = sorted(group["amount"].unique())
+    ends = []
+    for model in models:
+        rows = group[(group["model"] == model) & (group["test_err_mean"] >= 0)].sort_values("amount")
+        if len(rows):
+            line = _flat if rows["training_free"].all() else _climb
+            last = line(axes, rows, amounts, look[model])
+            text = label_of(model, titles) + (f"  {last:.0e}" if last < FLOOR else "")
+            ends.append(End(text, amounts[-1], max(last, FLOOR), look[model].colour))
+    _rings(axes, group, found)
+    axes.set_xticks(amounts, [f"{amount:g}" for amount in amounts])
+    axes.minorticks_off()
+    axes.set_xlim(amounts[0] / 1.15, amounts[-1] * 1.08)
+    axes.set_xlabel(in_figure(f"{unit_of(str(group['kind'].iloc[0]))} of training"))
+    axes.set_ylabel(in_figure(error))
+    log_ticks(axes.yaxis)
+    label_ends(figure, [(axes, ends)])
+    return figure
+
+
+def _climb(axes: Any, rows: pd.DataFrame, amounts: Sequence[float], style: Style) -> float:
+    """A trained model; returns the error at its largest budget."""
+    at, error = rows["amount"].to_numpy(float), rows["test_err_mean"].to_numpy(float)
+    shown = np.maximum(error, FLOOR)
+    bars = np.abs(np.stack([shown - rows["err_low"].fillna(0).clip(FLOOR), rows["err_high"].fillna(0) - shown]))
+    bars = np.where(rows["err_low"].isna() | (error < FLOOR), 0.0, bars)
+    axes.errorbar(
+        at, shown, bars, color=style.colour, linestyle=style.line, linewidth=style.width, marker=style.marker,
+        markersize=5.5, markerfacecolor=style.face, elinewidth=0.9, capsize=2, zorder=3,
+    )  # fmt: skip
+    for x in at[error < FLOOR]:
+        axes.plot([x], [FLOOR], marker=CARETDOWN, color=style.colour, zorder=4)
+    return float(error[-1])
+
+
+def _flat(axes: Any, rows: pd.DataFrame, amounts: Sequence[float], style: Style) -> float:
+    """What does not depend on the budget; returns its error."""
+    error = float(rows["test_err_mean"].iloc[-1])
+    height = max(error, FLOOR)
+    axes.plot(
+        [amounts[0], amounts[-1]], [height, height], color=style.colour, linestyle=style.line, linewidth=style.width,
+        marker=CARETDOWN if error < FLOOR else style.marker, markersize=5, markerfacecolor="white", markevery=[1],
+        zorder=2,
+    )  # fmt: skip
+    return error
+
+
+def _rings(axes: Any, group: pd.DataFrame, found: Sequence[Crossing]) -> None:
+    for crossing in found:
+        rows = group[(group["model"] == crossing.winner) & (group["test_err_mean"] > 0)].sort_values("amount")
+        logs = np.log(rows["amount"].to_numpy(float)), np.log(rows["test_err_mean"].to_numpy(float))
+        height = float(np.exp(np.interp(np.log(crossing.at), *logs)))
+        axes.plot([crossing.at], [max(height, FLOOR)], "o", markersize=9, markerfacecolor="none", color="0.2", zorder=5)
+
+
+def notes(group: pd.DataFrame, found: Sequence[Crossing], titles: Mapping[str, str]) -> list[str]:
+    """The crossings in words, and who is not converged at the largest budget."""
+    named = [Crossing(c.task, label_of(c.winner, titles), label_of(c.loser, titles), c.at, c.kind) for c in found]
+    lines = [f"{line}." for line in crossing_lines(named)] or ["No crossing that is told apart from noise."]
+    last = group[group["amount"] == group["amount"].max()]
+    if "converged" in last and len(still := last[last["converged"] == "no"]):
+        which = ", ".join(
+            f"{label_of(str(row['model']), titles)} {change_text(row).removeprefix('no ')}"
+            for _, row in still.iterrows()
+        )
+        lines.append(f"Not converged at the largest budget: {which}.")
+    return lines
