@@ -16,6 +16,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, SpinnerColumn, TaskID, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bars
 from rich.table import Table
+from rich.text import Text
 
 from ..base.devices import label
 from ..base.files import human_bytes
@@ -39,6 +40,8 @@ from ..trials.trial import Trial
 
 console = Console(highlight=False, soft_wrap=True)
 MARKS = {Status.OK: "[green]✓[/]", Status.SKIPPED: "[yellow]–[/]"}
+FAILED = "[red]✗[/]"
+ALL = "all trials"  # the bar over all of them
 PLAIN_SECONDS = 10.0  # seconds between progress lines when the output is not a terminal
 MOST_REASONS = 3  # why models were not kept, on one line
 
@@ -90,9 +93,8 @@ class PlainReporter(Reporter):
             console.print(f"…  {name(trial)}  {shown}", markup=False)
 
     def trial_finished(self, trial: Trial, record: Record) -> None:
-        mark = MARKS.get(record.status, "[red]✗[/]")
-        console.print(mark, end=" ")
-        console.print(finished_line(trial, record), markup=False)
+        # One print: on a terminal, the bars would erase a line that has not ended.
+        console.print(Text.from_markup(MARKS.get(record.status, FAILED)).append(f" {finished_line(trial, record)}", ""))
 
     def _is_time(self, what: str) -> bool:
         now = time.monotonic()
@@ -103,10 +105,12 @@ class PlainReporter(Reporter):
 
 
 class LiveReporter(PlainReporter):
-    """Bars for what is under way; finished things scroll up as lines."""
+    """Bars for what is under way, and one for all of it; finished things scroll up as lines."""
 
     def __enter__(self) -> LiveReporter:
         self._bars: dict[str, TaskID] = {}
+        self._trials = self._finished = 0
+        self._running: dict[str, float] = {}  # what share of each trial is done, by key
         self._progress = Bars(
             SpinnerColumn(),
             TextColumn("{task.description}"),
@@ -134,16 +138,31 @@ class LiveReporter(PlainReporter):
         self._remove(dataset.id)
         super().data_ready(dataset, header, seconds)
 
+    def plan(self, config: RunConfig, plan: Plan) -> None:
+        super().plan(config, plan)
+        self._trials = len(plan.todo)
+
     def trial_started(self, trial: Trial) -> None:
+        self._all_trials({trial.key: 0.0})
         self._update(trial.key, name(trial), 0.0, "starting")
 
     def trial_progress(self, trial: Trial, progress: Progress) -> None:
+        self._all_trials({trial.key: progress.fraction})
         steps = f"{progress.step}/{progress.total}" if progress.total else f"{progress.step}"
         self._update(trial.key, name(trial), progress.fraction, f"{steps}  loss {progress.loss:.1e}")
 
     def trial_finished(self, trial: Trial, record: Record) -> None:
         self._remove(trial.key)
+        self._running.pop(trial.key, None)
+        self._finished += 1
+        self._all_trials({})
         super().trial_finished(trial, record)
+
+    def _all_trials(self, shares: dict[str, float]) -> None:
+        self._running |= shares
+        if self._trials > 1:
+            done = (self._finished + sum(self._running.values())) / self._trials
+            self._update(ALL, ALL, done, f"{self._finished}/{self._trials}")
 
     def counted(self, what: str, done: int, total: int) -> None:
         self._update(what, visible(what), done / total, f"{done}/{total}")
