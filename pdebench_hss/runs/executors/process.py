@@ -21,7 +21,7 @@ from ...workers.events import Done, Emitted, Ended, Event, Failed, Started
 from ...workers.pool import WorkerPool
 from ...workers.worker import Job
 from ..config import RunConfig
-from . import Executor, TrialEvent, TrialFinished, TrialProgress, TrialStarted, Work
+from . import Executor, TrialEvent, TrialFinished, TrialProgress, TrialStarted, Work, trials_of
 from .endings import Gang, ending_of
 from .halves import job, result_limit
 
@@ -42,7 +42,7 @@ class ProcessExecutor(Executor):
 
     def run(self, work: Sequence[Work]) -> Iterator[TrialEvent]:
         size, device = self.config.ddp, self.config.resolved_device
-        own = waiting({item.trial.budget for item in work})
+        own = waiting({trial.budget for trial in trials_of(work)})
         places = [{**own, **place} for place in devices.environments(device)]
         self._meeting = Scratch("peers")
         jobs = (self._job(item, peer) for item in work for peer in range(size))  # made when a process is free
