@@ -9,10 +9,11 @@ from factories.records import make_trial
 from pdebench_hss.base.errors import UsageError
 from pdebench_hss.contract.registry import load_registry
 from pdebench_hss.runs.config import RunConfig
-from pdebench_hss.runs.executors import LazyWork
+from pdebench_hss.runs.executors import LazyWork, Work, trials_of
 from pdebench_hss.runs.plan import Action, Cell, make_plan
 from pdebench_hss.runs.reporter import Reporter
 from pdebench_hss.runs.runner import Run, RunInterrupted
+from pdebench_hss.trials.context import Context
 from pdebench_hss.trials.store import Store
 
 
@@ -51,6 +52,13 @@ def test_work_is_as_long_as_its_cells_and_made_only_where_it_is_asked_for():
     assert asked == [3, 1, 2, 0, 4]
     with pytest.raises(IndexError):
         work[5]
+
+
+def test_the_trials_of_work_are_known_before_any_of_it_is_made():
+    cells = [Cell(make_trial(seed=seed), None, Action.RUN) for seed in range(3)]
+    work = LazyWork(cells, lambda cell: pytest.fail("made"))
+    assert trials_of(work) == trials_of(work[:3]) == [cell.trial for cell in cells]
+    assert trials_of([Work(cell.trial, Context()) for cell in cells]) == [cell.trial for cell in cells]
 
 
 def test_what_a_trial_needs_is_asked_for_each_form_of_a_task(config, monkeypatch):
