@@ -42,6 +42,11 @@ def write_board(store: Store, registry: Registry) -> tuple[pd.DataFrame, list[Pa
 
     Installed plugins only provide the printed tables, and say which models are guesses or solvers.
     """
+    with collector_paused():
+        return _write_board(store, registry)
+
+
+def _write_board(store: Store, registry: Registry) -> tuple[pd.DataFrame, list[Path]]:
     records, errors = read_records(store)
     if not any(record.status is not Status.MISSING for record in records) and store.keys():
         raise StoreError(f"no record in {store.path} can be read by this version; its tables are left as they are")
