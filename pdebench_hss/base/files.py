@@ -7,7 +7,8 @@ import errno
 import os
 import stat
 import tempfile
-from collections.abc import Iterator
+import threading
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from .errors import StoreError
@@ -69,8 +70,60 @@ def replacing(path: Path) -> Iterator[Path]:
 
 
 def write_text(path: Path, text: str) -> None:
-    with replacing(path) as temporary:
-        temporary.write_text(text, encoding="utf-8")
+    write_files({path: text.encode()})
+
+
+def write_files(contents: Mapping[Path, bytes | memoryview]) -> None:
+    """Write files, each whole or not at all. They reach the disk together, which takes hardly longer than for one, and
+    then take their places in this order."""
+    handles: list[int] = []
+    waiting: dict[Path, Path] = {}  # by temporary name
+    try:
+        for path, content in contents.items():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
+            handles.append(handle)
+            waiting[Path(temporary)] = path
+            _write_all(handle, content)
+            os.chmod(temporary, 0o666 & ~_umask())
+        _flush(handles)
+        for beside, path in list(waiting.items()):
+            os.replace(beside, path)
+            del waiting[beside]
+    finally:
+        for handle in handles:
+            os.close(handle)
+        for beside in waiting:
+            beside.unlink(missing_ok=True)
+
+
+def _write_all(handle: int, content: bytes | memoryview) -> None:
+    rest = memoryview(content)
+    while rest:
+        rest = rest[os.write(handle, rest) :]
+
+
+def _flush(handles: Sequence[int]) -> None:
+    """To the disk, at the same time: the file system then writes its journal once."""
+    failed: list[OSError] = []
+
+    def flush(handle: int) -> None:
+        try:
+            os.fsync(handle)
+        except OSError as error:
+            failed.append(error)
+
+    others = [threading.Thread(target=flush, args=(handle,)) for handle in handles[1:]]
+    for other in others:
+        other.start()
+    try:
+        for handle in handles[:1]:
+            flush(handle)
+    finally:  # an interrupt: nobody may use a handle after it is closed
+        for other in others:
+            other.join()
+    if failed:
+        raise failed[0]
 
 
 def check_writable(folder: Path, advice: str = "Choose another --out.") -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from typing import Any
 
 _ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False)
@@ -17,9 +18,30 @@ def canonical(value: Any) -> str:
     return _ENCODER.encode(value)
 
 
+def canonical_around(table: Mapping[str, Any], texts: Mapping[str, str]) -> str:
+    """`canonical` of a table where the text of some fields is known."""
+    parts: list[str] = []
+    between: dict[str, Any] = {}
+    for name in sorted(table):
+        if name not in texts:
+            between[name] = table[name]
+            continue
+        if between:
+            parts.append(canonical(between)[1:-1])
+            between = {}
+        parts.append(f"{canonical(name)}:{texts[name]}")
+    if between:
+        parts.append(canonical(between)[1:-1])
+    return f"{{{','.join(parts)}}}"
+
+
 def digest(value: Any) -> str:
     """A 64-digit SHA-256 of a plain value."""
-    return hashlib.sha256(canonical(value).encode()).hexdigest()
+    return digest_of_text(canonical(value))
+
+
+def digest_of_text(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def seed_from(*names: Any) -> int:

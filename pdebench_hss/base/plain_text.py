@@ -18,6 +18,7 @@ number of apostrophes.
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -42,8 +43,11 @@ def _spell(match: re.Match[str]) -> str:
 
 def csv_cell(value: Any) -> Any:
     """A value for a table; what is not text is left alone."""
-    if not isinstance(value, str):
-        return value
+    return _plain_cell(value) if isinstance(value, str) else value
+
+
+@lru_cache(maxsize=10_000)  # in a long table most names and reasons occur again and again
+def _plain_cell(value: str) -> str:
     text = NEEDS_SPELLING.sub(_spell, value)
     return f"'{text}" if FORMULA.match(text) else text
 

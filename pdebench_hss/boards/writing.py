@@ -44,6 +44,11 @@ def write_board(store: Store, registry: Registry) -> tuple[pd.DataFrame, list[Pa
 
     Installed plugins only provide the printed tables, and say which models are guesses or solvers.
     """
+    with collector_paused():
+        return _write_board(store, registry)
+
+
+def _write_board(store: Store, registry: Registry) -> tuple[pd.DataFrame, list[Path]]:
     records, errors = read_records(store)
     if not any(record.status is not Status.MISSING for record in records) and store.keys():
         raise StoreError(f"no record in {store.path} can be read by this version; its tables are left as they are")
@@ -113,6 +118,7 @@ def readme(records: list[Record], commands: list[str], references: Iterable[Refe
     return "\n\n".join(parts) + "\n"
 
 
+PRINTED = ("hardware", "threads", "device", "precision", "versions", "source", "pieces")  # fields of a provenance
 FILES = """\
 | file | what it holds |
 |---|---|
@@ -173,7 +179,7 @@ def _covered(spans: list[tuple[float, float]]) -> float:
 
 
 def _machine(ran: list[Record]) -> list[str]:
-    provenances = [record.provenance for record in ran]
+    kinds = _kinds([record.provenance for record in ran])
     facts = [
         ("Machine", _hardware),
         ("Threads per trial", lambda p: str(p.get("threads", "unknown"))),
@@ -181,9 +187,20 @@ def _machine(ran: list[Record]) -> list[str]:
         ("Versions", lambda p: ", ".join(f"{name} {number}" for name, number in sorted(p.get("versions", {}).items()))),
         ("Source", _source),
     ]
-    if any(_in_pieces(p) for p in provenances):  # mentioned only where some are
+    if any(_in_pieces(p) for p, _ in kinds):  # mentioned only where some are
         facts.append(("Batches", lambda p: _in_pieces(p) or "whole"))
-    return [f"{name}: {_listed(provenances, spell)}" for name, spell in facts] if provenances else []
+    return [f"{name}: {_listed(kinds, spell)}" for name, spell in facts] if kinds else []
+
+
+def _kinds(provenances: list[dict[str, Any]]) -> list[tuple[dict[str, Any], int]]:
+    """Those that hold the same values, one of each and how many there are: records share what is equal in them."""
+    counts: Counter[tuple[int, ...]] = Counter()
+    first: dict[tuple[int, ...], dict[str, Any]] = {}
+    for provenance in provenances:
+        place = tuple([id(provenance.get(name)) for name in PRINTED])
+        counts[place] += 1
+        first.setdefault(place, provenance)
+    return [(first[place], number) for place, number in counts.items()]
 
 
 def _hardware(provenance: dict[str, Any]) -> str:
@@ -207,11 +224,11 @@ def _source(provenance: dict[str, Any]) -> str:
     return f"commit `{source['commit'][:12]}`" + (" with changes" if source.get("modified") else "")
 
 
-def _listed(provenances: list[dict[str, Any]], spell: Callable[[dict[str, Any]], str]) -> str:
+def _listed(kinds: list[tuple[dict[str, Any], int]], spell: Callable[[dict[str, Any]], str]) -> str:
     """The value all trials share, or each with the number of trials it holds for."""
     counts: Counter[str] = Counter()
-    for text, number in Counter(map(spell, provenances)).items():
-        counts[markdown(text)] += number
+    for provenance, number in kinds:
+        counts[markdown(spell(provenance))] += number
     if len(counts) == 1:
         return next(iter(counts))
     return "; ".join(f"{text} ({n} trial{'s' * (n > 1)})" for text, n in sorted(counts.items()))
@@ -220,13 +237,14 @@ def _listed(provenances: list[dict[str, Any]], spell: Callable[[dict[str, Any]],
 def _data(records: list[Record]) -> str:
     from tabulate import tabulate
 
-    rows = set()
-    for record in records:
-        trial, data = record.trial, record.data
-        if {"n_train", "n_test", "sha256"} <= data.keys():
-            sizes = (data["n_train"], data["n_test"])
-            names = (markdown(trial.task_label), markdown(trial.scale))
-            rows.add((*names, *sizes, trial.data_seed, f"`{code(data['sha256'][:16])}`"))
+    found = {
+        (r.trial.task_label, r.trial.scale, r.data["n_train"], r.data["n_test"], r.trial.data_seed, r.data["sha256"])
+        for r in records
+        if "n_train" in r.data and "n_test" in r.data and "sha256" in r.data
+    }
+    rows = {
+        (markdown(task), markdown(scale), *sizes, f"`{code(sha256[:16])}`") for task, scale, *sizes, sha256 in found
+    }
     headers = ["task", "scale", "train", "test", "data seed", "sha256"]
     return tabulate(sorted(rows), headers=headers, tablefmt="github", disable_numparse=True)
 

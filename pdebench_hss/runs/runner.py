@@ -7,7 +7,7 @@ command runs only what is missing.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -33,31 +33,13 @@ from ..trials.status import Status
 from ..trials.store import Store
 from ..trials.trial import Trial
 from .config import RunConfig, available_cores
-from .executors import Executor, ExecutorLost, TrialFinished, TrialProgress, TrialStarted, Work
+from .executors import Executor, ExecutorLost, LazyWork, TrialFinished, TrialProgress, TrialStarted, Work
 from .metric_plugins import complaints, scoring_files, unscored
 from .plan import Action, Cell, Plan, ask, make_plan
 from .reporter import Reporter
 from .source_changes import changed_sources, plugins_of
 
 FINE = (Status.OK, Status.SKIPPED)
-
-
-class LazyWork(Sequence[Work]):
-    """The work of some cells, made on demand: little of a large plan is needed at any time."""
-
-    def __init__(self, cells: Sequence[Cell], make: Callable[[Cell], Work]) -> None:
-        self._cells, self._make = cells, make
-
-    def __len__(self) -> int:
-        return len(self._cells)
-
-    def __getitem__(self, place: Any) -> Any:
-        if isinstance(place, slice):
-            return LazyWork(self._cells[place], self._make)
-        return self._make(self._cells[place])
-
-    def __iter__(self) -> Iterator[Work]:
-        return map(self._make, self._cells)  # a sequence's own way takes an IndexError of a plugin for the end
 
 
 class RunInterrupted(PdebenchError):

@@ -20,7 +20,7 @@ from .evaluation import Predictor
 
 SHARE = 0.01  # share of the trial's time so far
 LIMITS = (0.05, 1.0)  # seconds
-FEWEST, MOST = 3, 200  # calls
+FEWEST, MOST = 3, 50  # calls
 STEP = 4  # between sizes of batches
 GAIN = 1.05  # the search ends unless a larger batch gives this factor more
 SPREAD = (0.1, 0.5, 0.9)

@@ -13,12 +13,13 @@ reads a board of ten thousand records in seconds.
 from __future__ import annotations
 
 import hashlib
+import math
 import re
 import struct
 import zlib
 from collections.abc import Collection, Iterator, Mapping
+from functools import lru_cache
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 
@@ -28,8 +29,10 @@ LARGEST = 64 << 20  # bytes of a file, and of all its arrays together: a large r
 EXPANSION = 1032  # of deflate, at most
 STORED, DEFLATED = 0, 8
 END = struct.Struct("<4s4H2LH")  # end of central directory: the last 22 bytes
-ENTRY = struct.Struct("<4s6H3L5H2L")  # one member in the central directory, before its name
-LOCAL = struct.Struct("<4s5H3L2H")  # the same before the member's bytes
+ENTRY = struct.Struct("<4s4x2H4x3L3H8xL")  # one member in the central directory, before its name; x: not looked at
+LOCAL = struct.Struct("<4s22x2H")  # the same before the member's bytes
+SMALL = 1024  # bytes of a deflated member: whatever it claims, about 1 MB comes out
+HEADER = 128  # bytes of the header of an array of few axes
 NPY = re.compile(
     rb"\x93NUMPY(?:\x01\x00..|\x02\x00....)"
     rb"\{'descr': '([<>|][fiu][1248])', 'fortran_order': (True|False), "
@@ -38,13 +41,7 @@ NPY = re.compile(
 )
 
 
-class _Member(NamedTuple):
-    name: str
-    method: int
-    crc: int
-    packed: int
-    size: int
-    offset: int
+_Member = tuple[str, int, int, int, int, int]  # name, method, CRC, bytes in the file, bytes of the array, place
 
 
 def read_arrays(content: bytes, names: Collection[str] = (), limit: int = LARGEST) -> dict[str, np.ndarray]:
@@ -52,11 +49,12 @@ def read_arrays(content: bytes, names: Collection[str] = (), limit: int = LARGES
     is not what the file states."""
     if not content:
         raise BadFile("the file of its arrays is empty")
-    chosen = [member for member in _members(content) if not names or member.name in names]
-    total = sum(member.size for member in chosen)
+    wanted = set(names)
+    chosen = [member for member in _members(content) if not wanted or member[0] in wanted]
+    total = sum([size for _, _, _, _, size, _ in chosen])
     if total > limit:
         raise BadFile(f"its arrays claim {total} bytes; at most {limit} are read")
-    return {member.name: _array(member.name, _unpacked(content, member)) for member in chosen}
+    return {member[0]: _array(member[0], _unpacked(content, member)) for member in chosen}
 
 
 def write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> str:
@@ -77,44 +75,63 @@ def _members(content: bytes) -> Iterator[_Member]:
     for _ in range(count):
         if at + ENTRY.size > len(content):
             raise BadFile("the list of its arrays is damaged")
-        mark, _, _, flags, method, _, _, crc, packed, size, named, extra, comment, *_, offset = ENTRY.unpack_from(
-            content, at
-        )
-        name = content[at + ENTRY.size : at + ENTRY.size + named].decode("ascii", "replace").removesuffix(".npy")
+        mark, flags, method, crc, packed, size, named, extra, comment, offset = ENTRY.unpack_from(content, at)
+        at += ENTRY.size
+        name = content[at : at + named].decode("ascii", "replace").removesuffix(".npy")
+        at += named + extra + comment
         if mark != b"PK\x01\x02" or flags & 1 or method not in (STORED, DEFLATED):
             raise BadFile("the list of its arrays is damaged")
         if packed > len(content) or size > EXPANSION * (packed + 1):
             raise BadFile(f"array {name!r} claims {size} bytes, more than its file can hold")
-        yield _Member(name, method, crc, packed, size, offset)
-        at += ENTRY.size + named + extra + comment
+        yield name, method, crc, packed, size, offset
 
 
 def _unpacked(content: bytes, member: _Member) -> bytes:
-    if member.offset + LOCAL.size > len(content):
-        raise BadFile(f"array {member.name!r} is damaged")
-    mark, *_, named, extra = LOCAL.unpack_from(content, member.offset)
-    start = member.offset + LOCAL.size + named + extra
-    data = content[start : start + member.packed]
-    try:
-        if member.method == DEFLATED:
-            data = zlib.decompressobj(-zlib.MAX_WBITS).decompress(data, member.size + 1)
-    except zlib.error:
-        data = b""
-    if mark != b"PK\x03\x04" or len(data) != member.size or zlib.crc32(data) != member.crc:
-        raise BadFile(f"array {member.name!r} is damaged")
+    name, method, crc, packed, size, offset = member
+    if offset + LOCAL.size > len(content):
+        raise BadFile(f"array {name!r} is damaged")
+    mark, named, extra = LOCAL.unpack_from(content, offset)
+    start = offset + LOCAL.size + named + extra
+    data = content[start : start + packed]
+    if method == DEFLATED:
+        data = _inflated(data, size)
+    if mark != b"PK\x03\x04" or len(data) != size or zlib.crc32(data) != crc:
+        raise BadFile(f"array {name!r} is damaged")
     return data
 
 
+def _inflated(data: bytes, size: int) -> bytes:
+    try:
+        if len(data) <= SMALL:
+            return zlib.decompress(data, -zlib.MAX_WBITS, size + 1)
+        return zlib.decompressobj(-zlib.MAX_WBITS).decompress(data, size + 1)
+    except zlib.error:
+        return b""
+
+
 def _array(name: str, data: bytes) -> np.ndarray:
+    found = _header(data[:HEADER]) or _header(data)
+    if found is None:
+        raise BadFile(f"array {name!r} has no header of plain numbers")
+    end, dtype, shape, reverse, size = found
+    if len(data) - end != size or len(shape) > 8:
+        raise BadFile(f"array {name!r} claims the shape {shape} and has {len(data) - end} bytes")
+    flat = np.frombuffer(data, dtype, offset=end)
+    if len(shape) == 1:
+        return flat
+    return flat.reshape(shape[::-1]).T if reverse else flat.reshape(shape)
+
+
+def _header(data: bytes) -> tuple[int, np.dtype, tuple[int, ...], bool, int] | None:
+    """Where the values begin, their type, shape, order and number of bytes; None if it is not such a header."""
+    return _parsed(data) if len(data) == HEADER else _parsed.__wrapped__(data)
+
+
+@lru_cache(maxsize=256)  # most arrays of a board have one of a few shapes
+def _parsed(data: bytes) -> tuple[int, np.dtype, tuple[int, ...], bool, int] | None:
     header = NPY.match(data)
     if header is None:
-        raise BadFile(f"array {name!r} has no header of plain numbers")
+        return None
     kind, reverse, sides = header.groups()
     dtype, shape = np.dtype(kind.decode()), tuple(int(side) for side in sides.split(b",") if side.strip())
-    count = 1
-    for side in shape:
-        count *= side
-    if len(data) - header.end() != count * dtype.itemsize or len(shape) > 8:
-        raise BadFile(f"array {name!r} claims the shape {shape} and has {len(data) - header.end()} bytes")
-    flat = np.frombuffer(data, dtype, offset=header.end())
-    return flat.reshape(shape[::-1]).T if reverse == b"True" else flat.reshape(shape)
+    return header.end(), dtype, shape, reverse == b"True", math.prod(shape) * dtype.itemsize

@@ -20,7 +20,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..base.files import BadFile, read_plain, replacing
+from ..base.files import BadFile, read_plain, replacing, write_files
 from .validation import parse_json
 
 if TYPE_CHECKING:
@@ -120,9 +120,8 @@ class ModelFiles:
         content = memoryview(carried["weights"]).cast("B")
         weights = {"sha256": hashlib.sha256(content).hexdigest(), "bytes": len(content), "tensors": carried["tensors"]}
         text = json.dumps(describe(record, carried, weights), indent=1, allow_nan=False) + "\n"
-        for suffix, data in ((".safetensors", content), (".json", text.encode())):
-            with replacing(self.folder / f"{record.key}{PENDING}{suffix}") as temporary:
-                temporary.write_bytes(data)
+        files: dict[str, bytes | memoryview] = {".safetensors": content, ".json": text.encode()}
+        write_files({self.folder / f"{record.key}{PENDING}{suffix}": data for suffix, data in files.items()})
         named = {"sha256": hashlib.sha256(text.encode()).hexdigest(), "bytes": len(content)}
         return replace(record, artefacts={**record.artefacts, "model": named})
 

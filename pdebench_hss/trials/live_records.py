@@ -12,9 +12,10 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..base.files import BadFile, file_state, read_plain, set_aside, write_text
+from ..base.files import BadFile, file_state, read_plain, set_aside, write_files
 from . import validation
-from .array_files import LARGEST, read_arrays, write_arrays
+from .array_files import LARGEST, read_arrays
+from .array_writer import npz
 from .validation import KEY, Invalid
 
 if TYPE_CHECKING:
@@ -70,16 +71,17 @@ class LiveRecords:
     # --- writing -----------------------------------------------------------------------------------------------------
 
     def write(self, record: Record) -> None:
-        """Three steps, so that a kill between any two leaves the old record or the new one, whole: write the arrays
-        under a temporary name; write the JSON file, which holds their hash and so decides which arrays count; rename
-        the arrays."""
-        arrays, pending = self.folder / f"{record.key}.npz", self.folder / f"{record.key}{PENDING}"
-        sha256 = write_arrays(pending, record.samples) if record.samples else ""
-        write_text(self.folder / f"{record.key}.json", record.to_json(sha256))
-        if record.samples:
-            os.replace(pending, arrays)
-        else:
+        """Three steps, so that a kill between any two leaves the old record or the new one, whole: the arrays get a
+        temporary name; the JSON file takes its place, which holds their hash and so decides which arrays count; the
+        arrays get their name. Both are on the disk before the first step."""
+        text, arrays = self.folder / f"{record.key}.json", self.folder / f"{record.key}.npz"
+        if not record.samples:
+            write_files({text: record.to_json().encode()})
             arrays.unlink(missing_ok=True)  # those of an earlier record under this key
+            return
+        pending, content = self.folder / f"{record.key}{PENDING}", npz(record.samples)
+        write_files({pending: content, text: record.to_json(hashlib.sha256(content).hexdigest()).encode()})
+        os.replace(pending, arrays)
 
     def finish_writes(self) -> None:
         """Do the last step of a writer that was killed, or remove arrays whose record was never written."""

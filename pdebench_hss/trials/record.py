@@ -69,6 +69,12 @@ class Record:
     samples: dict[str, np.ndarray] = field(default_factory=dict, repr=False, compare=False)
     left: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
+    def with_trial(self, trial: Trial) -> Record:
+        """The same outcome under another trial's labels: `dataclasses.replace`, ten times as fast."""
+        record = object.__new__(Record)
+        record.__dict__.update(self.__dict__, trial=trial)
+        return record
+
     def to_json(self, arrays: str = "") -> str:
         """The record as a file; ``arrays`` is the hash of the file of its arrays, empty if it has none."""
         content = {name: value for name, value in self.to_plain().items() if name in FIELDS}
@@ -88,8 +94,10 @@ class Record:
 
     @classmethod
     def from_plain(cls, fields: Mapping[str, Any]) -> Record:
-        """From checked fields (`validation.check_record`)."""
-        return cls(**{**fields, "trial": Trial.from_dict(fields["trial"]), "status": Status(fields["status"])})
+        """From checked fields (`validation.check_record`), or from `to_plain`."""
+        trial = fields["trial"]
+        trial = trial if isinstance(trial, Trial) else Trial.from_dict(trial)
+        return cls(**{**fields, "trial": trial, "status": Status(fields["status"])})
 
 
 FIELDS = tuple(f.name for f in dataclasses.fields(Record) if f.name not in ("samples", "left"))

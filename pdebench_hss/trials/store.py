@@ -36,7 +36,7 @@ from .pack_writer import finish_install
 from .packed_records import PackDamaged, PackedRecords
 from .plan_file import Cells, PlanFile, Planned
 from .predictions import PredictionFiles
-from .record import FIELDS, Record, missing, shared
+from .record import FIELDS, Record, missing
 from .status import Status
 from .validation import KEY, Invalid, Newer
 from .validation import RecordWarning as RecordWarning
@@ -82,7 +82,6 @@ class Store:
         self.packed = PackedRecords(self.records_dir)
         # Records that were read, the state of their files then, and their `SCORES` where those are small.
         self._known: dict[str, tuple[Any, Record, dict[str, np.ndarray] | None]] = {}
-        self._parts: dict[str, Any] = {}  # parts of their provenance: what many have in common is held once
 
     def prepare(self) -> None:
         """Make the folders, check that they are writable, and remove what killed writers left. The caller must hold the
@@ -160,7 +159,6 @@ class Store:
         if (known := self._known.get(key)) is not None and known[0] == state:
             return known[1:]
         record, arrays = self.read(key, SCORES[1:])
-        record = dataclasses.replace(record, provenance=shared(record.provenance, self._parts))
         scores = {name: arrays[name] for name in SCORES if name in arrays} if record.status is Status.OK else {}
         small = sum(array.nbytes for array in scores.values()) <= SMALL
         self._known[key] = state, record, scores if small else None
@@ -304,7 +302,7 @@ class Store:
             key, trial = entry.key, entry.trial
             try:
                 record, arrays = read(key)
-                yield dataclasses.replace(record, trial=trial), arrays  # with the labels of the plan
+                yield record.with_trial(trial), arrays  # with the labels of the plan
             except FileNotFoundError:
                 yield missing(key, trial), {}
             except BadFile as error:

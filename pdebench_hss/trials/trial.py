@@ -22,7 +22,6 @@ LATER = {
     **{"training": "", "unroll": 1, "detach": False, "history": 1, "val": 0, "judge": "test"},
 }
 JUDGES = ("test", "val")
-Parts = dict[str, Any]  # values shared by many trials, by their spelling: 1 and 1.0 are two
 
 
 class _Keyed:
@@ -112,17 +111,10 @@ class Trial(_Keyed):
         return {**plain, "optimizer": dict(vars(self.optimizer)), "budget": str(self.budget)}
 
     @classmethod
-    def from_dict(cls, content: Mapping[str, Any], key: str = "", parts: Parts | None = None) -> Trial:
-        """From stored and checked fields (`validation.check_trial`), and the key if that was checked too. Values among
-        the ``parts`` of other trials are shared with them, and new ones are added there."""
+    def from_dict(cls, content: Mapping[str, Any]) -> Trial:
+        """From stored and checked fields (`validation.check_trial`)."""
         typed = {"optimizer": Optimizer(**content["optimizer"]), "budget": parse_budget(content["budget"])}
-        plain = {**content, **typed}
-        if parts is not None:
-            plain = {name: parts.setdefault(repr(value), value) for name, value in plain.items()}
-        trial = cls(**plain)
-        if key:
-            object.__setattr__(trial, "_key", key)
-        return trial
+        return cls(**{**content, **typed})
 
 
 FIELDS = tuple(f.name for f in fields(Trial))
@@ -130,5 +122,9 @@ FIELDS = tuple(f.name for f in fields(Trial))
 
 def trial_key(content: Mapping[str, Any]) -> str:
     """The key of a trial from its fields as they are stored; fields that later versions add don't change old keys."""
-    decisive = {k: v for k, v in content.items() if k not in DESCRIPTIVE and LATER.get(k, ...) != v}
-    return digest(decisive)[:24]
+    return digest(decisive(content))[:24]
+
+
+def decisive(content: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields that a key is made of."""
+    return {k: v for k, v in content.items() if k not in DESCRIPTIVE and LATER.get(k, ...) != v}

@@ -22,8 +22,9 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from ..base.errors import UsageError
-from ..base.hashing import digest
+from ..base.hashing import canonical_around, digest, digest_of_text
 from ..contract.budget import parse_budget
+from .alike import PROVENANCES, TRIALS, Alike, AlikeTrials, K, Known
 from .array_checks import ERRORS
 from .array_checks import check_drawn as check_drawn
 from .array_checks import check_errors as check_errors
@@ -34,7 +35,7 @@ from .invalid import Newer as Newer
 from .invalid import RecordWarning as RecordWarning
 from .status import STORED, Status
 from .trial import FIELDS as TRIAL_FIELDS
-from .trial import JUDGES, Parts, Trial, trial_key
+from .trial import JUDGES, Trial
 
 SCHEMA = 4  # 1 had no hashes; in 1 and 2 the keys of trials held the versions of distributions; 3 had no artefacts
 KEY = re.compile(r"[0-9a-f]{24}")
@@ -192,9 +193,11 @@ HARDWARE = _fields(
 )
 SOURCE = _or_null(_fields({}, commit=_text, modified=_yes_or_no))
 PLUGIN = _fields({}, **dict.fromkeys(("distribution", "version", "sha256"), _text))
+MOMENTS = {"started": _moment, "ended": _moment}
 PROVENANCE = _fields(
     {},
-    **{"started": _moment, "ended": _moment, "versions": _values(_text), "source": SOURCE, "hardware": HARDWARE},
+    **MOMENTS,
+    **{"versions": _values(_text), "source": SOURCE, "hardware": HARDWARE},
     **{"metrics": _values(_text), "unmeasured": _values(_text)},
     **{"device": _text, "threads": _or_null(_whole), "plugins": _fields({}, model=PLUGIN, task=PLUGIN)},
 )
@@ -212,7 +215,7 @@ MORE: dict[str, Check] = {
     **dict.fromkeys(("flops_step", "predict_ms", "peak_memory"), _amount),
     "levels": _list_of(_fields({"level": _natural, "test_err": _measure, "predict_ms": _amount}, latency_ms=_amount)),
     "data": DATA,
-    "provenance": PROVENANCE,
+    "provenance": _object,  # and `PROVENANCE`
     "artefacts": _values(_fields({}, sha256=_name, bytes=_natural, reason=_text)),
 }
 
@@ -236,13 +239,14 @@ def sealed(content: Mapping[str, Any], arrays: str) -> dict[str, Any]:
 
 
 def check_record(content: Mapping[str, Any], key: str, known: Collection[str]) -> tuple[dict[str, Any], str | None]:
-    """The fields of the record found under a key, and the expected hash of its arrays' file: empty if there is no such
-    file, None if it is not known."""
+    """The fields of the record found under a key, its trial as a `Trial`, and the expected hash of its arrays' file:
+    empty if there is no such file, None if it is not known."""
     schema = _schema(content)
+    trials, provenances = _kind(TRIALS, content.get("trial")), _kind(PROVENANCES, content.get("provenance"))
     arrays = None
     if schema > 1:
         arrays = content.get("arrays")
-        _check_seal(content)
+        _check_seal(content, {"trial": trials, "provenance": provenances})
     envelope = ("schema", "arrays", "sha256") if schema > 1 else ("schema",)
     fields = {name: value for name, value in content.items() if name not in envelope}
     unknown = next((name for name in fields if name not in known), None)
@@ -250,49 +254,64 @@ def check_record(content: Mapping[str, Any], key: str, known: Collection[str]) -
         raise Invalid(f"it has an unknown field {unknown[:60]!r}")
     if wrong := _first_wrong(fields, NEEDED, MORE):
         raise Invalid(wrong)
-    check_trial(fields["trial"], fields["key"])
+    if provenances:
+        _check_provenance(fields["provenance"], provenances)
+    trial = check_trial(fields["trial"], fields["key"], trials)
     if fields["key"] != key:
         raise Invalid(f"it is the record of trial {fields['key']}")
     _check_ending(fields)
+    fields["trial"] = trial
+    if provenances:
+        fields["provenance"] = provenances.sharing(fields["provenance"])
     return fields, arrays
 
 
-def _check_seal(content: Mapping[str, Any]) -> None:
+def _kind(kinds: Known[K], part: Any) -> K | None:
+    """Of a part of a record that is much the same in others."""
+    try:
+        return kinds.kind_of(part) if isinstance(part, dict) else None
+    except RecursionError:
+        raise Invalid("it is nested too deeply") from None
+
+
+def _check_provenance(provenance: Mapping[str, Any], alike: Alike) -> None:
+    if not (alike.passed and _first_wrong(provenance, {}, MOMENTS) is None):
+        if not PROVENANCE(provenance):
+            raise Invalid(f"provenance is {_shown(provenance)}")
+        alike.passed = True
+
+
+def _check_seal(content: Mapping[str, Any], alike: Mapping[str, Alike | None]) -> None:
     if not _text(content.get("arrays")):
         raise Invalid("the hash of its arrays is damaged")
     try:
-        found = digest({name: value for name, value in content.items() if name != "sha256"})
+        texts = {name: kind.text.of(content[name]) for name, kind in alike.items() if kind}
+        found = digest_of_text(canonical_around({n: v for n, v in content.items() if n != "sha256"}, texts))
     except (ValueError, RecursionError):  # NaN, which we never write
         found = ""
     if found != content.get("sha256"):
         raise Invalid("its content is not what was written (sha256 differs)")
 
 
-def check_trial(trial: Mapping[str, Any], key: Any) -> None:
-    """A trial as it is stored in a record or a plan, and the key that it should have."""
+def check_trial(trial: Mapping[str, Any], key: Any, alike: AlikeTrials | None = None) -> Trial:
+    """A trial from how it is stored in a record or a plan, and the key that it should have. ``alike`` are those that it
+    is like, if that is known."""
     unknown = next((name for name in trial if name not in TRIAL_FIELDS), None)
     if unknown is not None:
         raise Invalid(f"trial: it has an unknown field {unknown[:60]!r}")
     try:
-        # Most trials differ only in their seeds: values equal to ones that passed need no second check.
-        spelling = repr({**trial, "seed": _whole(trial.get("seed"))})
-        if spelling not in _LOOKED_AT:
+        alike = alike or TRIALS.kind_of(trial)
+        if not (alike.passed and _whole(trial["seed"])):
             _check_fields_of_trial(trial)
-            if len(_LOOKED_AT) >= LOOKED_AT_LIMIT:
-                _LOOKED_AT.clear()
-            if len(spelling) <= TEXT:  # a board from elsewhere does not fill the memory
-                _LOOKED_AT.add(spelling)
-        expected = trial_key(trial)
+            alike.passed = True
+        expected = alike.key(trial)
     except Invalid:
         raise
     except (ValueError, RecursionError):
         raise Invalid("trial: a number is not finite") from None
     if key != expected:
         raise Invalid(f"its key is not that of its trial ({expected})")
-
-
-_LOOKED_AT: set[str] = set()
-LOOKED_AT_LIMIT = 1000
+    return alike.trial(trial, key)
 
 
 def _check_fields_of_trial(trial: Mapping[str, Any]) -> None:
@@ -336,8 +355,7 @@ def _neither_finite(a: float | None, b: float | None) -> bool:
 def check_plan(content: dict[str, Any]) -> tuple[dict[str, Trial], list[str], list[str]]:
     """The valid cells of a plan, the commands that asked for them, and what is wrong with the rest.
 
-    Cells are taken out of ``content`` one by one: a large plan is not held twice. Parts that many trials have in common
-    are held once.
+    Cells are taken out of ``content`` one by one: a large plan is not held twice.
     """
     _schema(content)
     found, commands = content.get("cells"), content.get("commands", [])
@@ -347,11 +365,10 @@ def check_plan(content: dict[str, Any]) -> tuple[dict[str, Trial], list[str], li
         raise Invalid("its commands are not text")
     cells: dict[str, Trial] = {}
     seen: dict[Any, str] = {}
-    parts: Parts = {}
     complaints = []
     for cell in list(found):
         try:
-            trial = _check_cell(found.pop(cell), parts)
+            trial = _check_cell(found.pop(cell))
             if (earlier := seen.setdefault(trial.place, cell)) is not cell:
                 raise Invalid(f"it is the same as {earlier[:200]!r}")
         except Invalid as error:
@@ -361,8 +378,7 @@ def check_plan(content: dict[str, Any]) -> tuple[dict[str, Trial], list[str], li
     return cells, list(commands), complaints
 
 
-def _check_cell(entry: Any, parts: Parts) -> Trial:
+def _check_cell(entry: Any) -> Trial:
     if not (isinstance(entry, dict) and set(entry) == {"key", "trial"} and isinstance(entry["trial"], dict)):
         raise Invalid("it is not a key and a trial")
-    check_trial(entry["trial"], entry["key"])
-    return Trial.from_dict(entry["trial"], entry["key"], parts)
+    return check_trial(entry["trial"], entry["key"])

@@ -32,6 +32,7 @@ from typing import Any
 from ..base.errors import Interrupted, PdebenchError
 from ..base.references import resolve
 from . import exchange
+from .forking import use_large_pages
 from .processes import (
     adopt_orphans,
     die_with_parent,
@@ -45,6 +46,7 @@ from .processes import (
 STOPPING = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
 MESSAGE_LIMIT = 2000  # characters of free text in one message
 LINE_LIMIT = 4096  # bytes of one event
+MANY = 20  # jobs after which cheaper forks repay what they cost once (`forking`): about as much as this many forks
 
 
 @dataclass(frozen=True)
@@ -135,12 +137,16 @@ class _Parent:
     ) -> None:
         self.inbox, self.outbox, self.wakeup = inbox, outbox, wakeup
         self.inherited = {signal.SIGCHLD: signal.SIG_DFL, **inherited}  # how jobs handle signals at their start
+        self.jobs = 0
 
     def say(self, kind: str, *values: Any) -> None:
         self.outbox.send_bytes(json.dumps([kind, *values]).encode())
 
     def do(self, job: Job) -> None:
         """Run a job's halves, one after the other, and tell how it ended: exit code, file of the outcome, complaint."""
+        self.jobs += 1
+        if self.jobs == MANY:
+            use_large_pages()
         code, left, complaint = self._half(job)
         if job.then and code == 0 and not complaint and os.path.lexists(left):
             second = replace(job, target=job.then, kwargs={**job.kwargs, "left": left})

@@ -9,9 +9,10 @@ from factories.records import make_trial
 from pdebench_hss.base.errors import UsageError
 from pdebench_hss.contract.registry import load_registry
 from pdebench_hss.runs.config import RunConfig
+from pdebench_hss.runs.executors import LazyWork
 from pdebench_hss.runs.plan import Action, Cell, make_plan
 from pdebench_hss.runs.reporter import Reporter
-from pdebench_hss.runs.runner import LazyWork, Run, RunInterrupted
+from pdebench_hss.runs.runner import Run, RunInterrupted
 from pdebench_hss.trials.store import Store
 
 

@@ -15,11 +15,11 @@ from factories.records import bare_record, make_record, make_trial
 
 from pdebench_hss.boards.packing import pack
 from pdebench_hss.boards.writing import read_records
+from pdebench_hss.trials import alike
 from pdebench_hss.trials import store as stores
-from pdebench_hss.trials import validation
 from pdebench_hss.trials.record import Record
 from pdebench_hss.trials.store import RecordWarning, Store
-from pdebench_hss.trials.trial import Trial
+from pdebench_hss.trials.trial import Trial, trial_key
 from pdebench_hss.trials.validation import Invalid, check_trial
 
 RECORD = make_record(error=0.5)
@@ -183,21 +183,20 @@ def test_a_trial_without_a_seed_is_none():
 
 
 def test_trials_of_any_size_and_number_do_not_fill_the_memory():
-    for width in range(validation.LOOKED_AT_LIMIT + 50):
-        trial = make_trial(hparams={"width": width, "text": "x" * (validation.TEXT if width % 2 else 1)})
+    for width in range(alike.LIMIT + 50):
+        trial = make_trial(hparams={"width": width, "text": "x" * (alike.LONGEST if width % 2 else 1)})
         check_trial(trial.to_dict(), trial.key)
-    assert len(validation._LOOKED_AT) <= validation.LOOKED_AT_LIMIT
-    assert max(map(len, validation._LOOKED_AT)) <= validation.TEXT
+    assert len(alike.TRIALS.by_spelling) <= alike.LIMIT
+    assert max(map(len, alike.TRIALS.by_spelling)) <= alike.LONGEST
 
 
 def test_trials_share_what_is_spelt_alike_and_nothing_else():
-    parts: dict = {}
-    whole, real, again = (
-        Trial.from_dict(make_trial(hparams={"width": width}).to_dict(), parts=parts) for width in (1, 1.0, 1)
-    )
+    trials = [make_trial(hparams={"width": width}, seed=seed) for seed, width in enumerate((1, 1.0, 1))]
+    whole, real, again = (check_trial(trial.to_dict(), trial.key) for trial in trials)
     assert whole.hparams is again.hparams
     assert [type(trial.hparams["width"]) for trial in (whole, real)] == [int, float]
-    assert whole.key == again.key != real.key
+    assert [whole, real, again] == trials
+    assert [trial.key for trial in (whole, real, again)] == [trial_key(trial.to_dict()) for trial in trials]
 
 
 def test_a_key_that_was_asked_for_does_not_stay_with_another_trial():

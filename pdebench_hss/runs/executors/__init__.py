@@ -6,9 +6,9 @@ The built-in ones use the same hook as those of plugins.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ...base.errors import PdebenchError
 from ...contract.hookspecs import hookimpl
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from ...trials.record import Record
     from ...trials.trial import Trial
     from ..config import RunConfig
+    from ..plan import Cell
 
 
 @hookimpl
@@ -46,6 +47,24 @@ class Work:
     context: Context
     needs: Resources = field(default_factory=Resources)
     log: str = ""
+
+
+class LazyWork(Sequence[Work]):
+    """The work of some cells, made on demand: little of a large plan is needed at any time."""
+
+    def __init__(self, cells: Sequence[Cell], make: Callable[[Cell], Work]) -> None:
+        self._cells, self._make = cells, make
+
+    def __len__(self) -> int:
+        return len(self._cells)
+
+    def __getitem__(self, place: Any) -> Any:
+        if isinstance(place, slice):
+            return LazyWork(self._cells[place], self._make)
+        return self._make(self._cells[place])
+
+    def __iter__(self) -> Iterator[Work]:
+        return map(self._make, self._cells)  # a sequence's own way takes an IndexError of a plugin for the end
 
 
 @dataclass(frozen=True)
