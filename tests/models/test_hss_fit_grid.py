@@ -79,12 +79,12 @@ def test_a_node_is_solved_for_as_by_lstsq(identity: bool) -> None:
     terms, p, q, points, samples = 2, 3, 4, 6, 50
     left = torch.eye(p, dtype=torch.float64).expand(terms, p, p) if identity else gaussian(terms, points, p, seed=1)
     z, target = gaussian(terms, q, samples, seed=2), gaussian(left.shape[1], samples, seed=3)
-    columns = [
-        torch.outer(left[k, :, a], z[k, b]).flatten() for k in range(terms) for a in range(p) for b in range(q)
-    ]
+    columns = [torch.outer(left[k, :, a], z[k, b]).flatten() for k in range(terms) for a in range(p) for b in range(q)]
     expected, *_ = np.linalg.lstsq(torch.stack(columns, 1).numpy(), target.flatten().numpy(), rcond=None)
     rows = None if identity else torch.einsum("kia,lib->klab", left, left)[None]
-    found = solve(rows, torch.einsum("kbs,lds->kbld", z, z)[None], torch.einsum("kia,is,kbs->kab", left, target, z)[None])
+    found = solve(
+        rows, torch.einsum("kbs,lds->kbld", z, z)[None], torch.einsum("kia,is,kbs->kab", left, target, z)[None]
+    )
     np.testing.assert_allclose(found.flatten().numpy(), expected, atol=1e-9)
 
 
@@ -110,9 +110,13 @@ def test_the_problem_of_an_axis_is_that_of_the_dense_residual(monkeypatch, axis:
     assert torch.allclose(torch.einsum("lij,ljkm->kim", change, form.columns), second, atol=1e-8)
 
 
-@settings(deadline=None, max_examples=20)
+@settings(deadline=None, max_examples=12)
 @given(
-    levels=st.integers(0, 3), rank=st.integers(1, 5), terms=st.integers(1, 4), few=st.booleans(), seed=st.integers(0, 99)
+    levels=st.integers(0, 2),
+    rank=st.integers(1, 3),
+    terms=st.integers(1, 3),
+    few=st.booleans(),
+    seed=st.integers(0, 99),
 )
 def test_improvement_within_hss_matrices_never_raises_the_residual(levels, rank, terms, few, seed) -> None:
     n, samples = 16, 6 if few else 80
@@ -128,7 +132,7 @@ def test_improvement_within_hss_matrices_never_raises_the_residual(levels, rank,
 
 
 def test_terms_are_mixed_and_cut_without_changing_what_can_be_kept() -> None:
-    """The largest term of the mixed sum is the best approximation by one product, as the rearranged matrix's SVD says."""
+    """The first term of the mixed sum is the best approximation by one product: the rearranged matrix's SVD says so."""
     axes = [Factors((gaussian(3, 1, n, n, seed=n),), (), ()) for n in (8, 12)]
     mixed = mix(axes)
     before, after = (kronecker_sum([to_dense(a) for a in some]) for some in (axes, mixed))
@@ -144,7 +148,9 @@ def test_terms_are_mixed_and_cut_without_changing_what_can_be_kept() -> None:
 # --- recovery
 
 
-@pytest.mark.parametrize(("grid", "levels", "samples"), [((16, 16), (2, 2), 60), ((16, 24), (1, 2), 60), ((8, 8, 8), (1, 1, 1), 24)])
+@pytest.mark.parametrize(
+    ("grid", "levels", "samples"), [((16, 16), (2, 2), 60), ((16, 24), (1, 2), 60), ((8, 8, 8), (1, 1, 1), 60)]
+)
 def test_an_operator_of_the_class_is_recovered(grid, levels, samples) -> None:
     """Two terms of HSS rank 2, white noise as inputs; a matrix without structure would need a sample for each point."""
     axes = [to_dense(random_trees(n, depth, 2, 2, seed=n + i)) for i, (n, depth) in enumerate(zip(grid, levels))]
@@ -170,14 +176,14 @@ def test_the_inverse_laplacian_is_approximated_nearly_as_well_as_so_many_terms_c
 
 def test_the_inverse_laplacian_in_three_dimensions() -> None:
     grid = (8, 8, 8)
-    operator, unseen = inverse_laplacian(grid), gaussian(10, *grid, seed=1)
+    operator, x, unseen = inverse_laplacian(grid), gaussian(60, *grid), gaussian(10, *grid, seed=1)
     errors = {}
-    for terms in (1, 4):
-        x = gaussian(60, *grid)
-        found = fit_fields(x, images(operator, x), (1, 1, 1), rank=4, terms=terms, sweeps=20)
+    for terms in (1, 3, 6):
+        found = fit_fields(x, images(operator, x), (1, 1, 1), rank=4, terms=terms, sweeps=10)
         errors[terms] = relative(apply_sum(unseen, [to_dense(a) for a in found]), images(operator, unseen))
-    assert errors[1] > 0.05
-    assert errors[4] < 2e-3
+    assert errors[1] > 0.1
+    assert errors[3] < errors[1] / 5
+    assert errors[6] < errors[3] / 3
 
 
 def test_where_inputs_span_few_dimensions_nothing_blows_up() -> None:
@@ -225,11 +231,11 @@ def fitted(task: TaskInfo, train: SimpleNamespace, **options) -> HSSGridFit:
 def test_the_model_fits_itself_and_predicts_in_normalised_units() -> None:
     task = make_task(grid=(16, 12))
     train, unseen = make_train(task, 120, shift=0.7), make_train(task, 30, shift=0.7, seed=1)
-    model = SPEC.make(task, SPEC.hparams_for(task))
+    model = SPEC.make(task, {**SPEC.hparams_for(task), "rank": 4, "outer_rank": 4})
     assert isinstance(model, HSSGridFit)
     assert model(train.inputs).abs().max() == 0  # before
     model.fit(train)
-    assert relative(model(unseen.inputs), unseen.outputs) < 1e-3
+    assert relative(model(unseen.inputs), unseen.outputs) < 5e-3
     assert model(unseen.inputs.float()).dtype == torch.float32
     assert isinstance(SPEC.make(make_task(grid=(16,)), SPEC.hparams_for(make_task(grid=(16,)))), HSSFit)
 
@@ -239,7 +245,7 @@ def test_the_model_fits_itself_and_predicts_in_normalised_units() -> None:
 def test_any_size_and_number_of_samples(grid: tuple[int, ...], samples: int) -> None:
     task = make_task(grid=grid)
     train = make_train(task, samples)
-    prediction = fitted(task, train, outer_rank=3)(train.inputs)
+    prediction = fitted(task, train, outer_rank=3, rank=3)(train.inputs)
     assert prediction.shape == train.outputs.shape
     assert torch.isfinite(prediction).all()
     if samples == 40:
@@ -257,17 +263,17 @@ def test_few_samples_bear_few_terms_and_only_these_are_counted() -> None:
     task = make_task(grid=(16, 16))
     used = {}
     for samples in (8, 200):
-        model = fitted(task, make_train(task, samples))
+        model = fitted(task, make_train(task, samples), rank=2, outer_rank=4, sweeps=1)
         one = sum(weight.factors().count // weight.terms for weight in model.axes)
         used[samples], rest = divmod(count_fitted(model).real, one)
         assert rest == 0
-    assert used[8] < used[200] == SPEC.hparams_for(task)["outer_rank"]
+    assert used[8] < used[200] == 4
 
 
 def test_fitting_twice_gives_the_same_numbers_and_a_state_round_trips() -> None:
     task = make_task(grid=(8, 12))
     train = make_train(task, 20, shift=0.3)
-    first = SPEC.make(task, SPEC.hparams_for(task))
+    first = SPEC.make(task, {**SPEC.hparams_for(task), "rank": 3, "outer_rank": 3})
     second, loaded = copy.deepcopy(first), copy.deepcopy(first)
     first.fit(train)
     torch.manual_seed(99)
@@ -300,10 +306,11 @@ def test_impossible_and_endless_settings_are_refused(options: dict, reason: str)
 
 
 def test_it_is_kept_loaded_and_counted_like_other_closed_forms(tmp_path) -> None:
-    board = run(models="hss_fit", tasks="poisson_2d_grf", scale="smoke", executor="inline", out=str(tmp_path))
+    name = "hss_fit[rank=6,outer_rank=3]"
+    board = run(models=name, tasks="poisson_2d_grf", scale="smoke", executor="inline", out=str(tmp_path))
     (row,) = board.to_dict("records")
     assert row["status"] == "ok"
-    model = load_model(tmp_path, model="hss_fit", task="poisson_2d_grf")
+    model = load_model(tmp_path, model=name, task="poisson_2d_grf")
     data = load_task("poisson_2d_grf", scale="smoke")
     wrong = np.linalg.norm((model(data.test.inputs) - data.test.outputs).reshape(4, -1), axis=1)
     assert np.mean(wrong / np.linalg.norm(data.test.outputs.reshape(4, -1), axis=1)) == pytest.approx(row["test_err"])
@@ -318,7 +325,10 @@ def test_on_a_full_spectrum_it_is_a_thousand_times_better_than_least_squares() -
     data = load_task("poisson_2d_grf", scale="small")
     train = prepare(data, torch.float64)
     units = train.normalizer
-    x, y = (torch.as_tensor(a) for a in (units.inputs.normalise(data.test.inputs), units.outputs.normalise(data.test.outputs)))
+    x, y = (
+        torch.as_tensor(a)
+        for a in (units.inputs.normalise(data.test.inputs), units.outputs.normalise(data.test.outputs))
+    )
     errors = {}
     for spec in (LINEAR, SPEC):
         model = spec.make(data.task, spec.hparams_for(data.task))

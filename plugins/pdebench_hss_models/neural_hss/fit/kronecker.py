@@ -2,20 +2,21 @@
 
     y_i ~ sum_{k=1}^{K} x_i x_1 W_1^(k) x_2 ... x_m W_m^(k),        W_j^(k) in HSS(r),        samples i = 1 .. n
 
-With all axes but j fixed this is a regression on the columns of fields: unfold everything along axis j and write F_k for
-the inputs after the other axes' matrices, then Y ~ sum_k W_j^(k) F_k. Each field brings as many columns as it has points
-on the other axes, which is why few fields determine the matrices. `terms` improves the W_j^(k) within HSS(r).
+With all axes but j fixed this is a regression on columns of fields: unfold everything along axis j and write F_k for the
+inputs after the other axes' matrices, then Y ~ sum_k W_j^(k) F_k. Each field brings as many columns as it has points on
+the other axes, which is why few fields determine the matrices. `terms` improves the W_j^(k) within HSS(r).
 
-Start. Full matrices in place of HSS matrices, from numbers drawn with a fixed seed; a few sweeps, for 1, 2, 4 .. terms,
-of which a number is chosen. In 2D the sum is a matrix of that rank between entries of W_1 and W_2 (Van Loan and
-Pitsianis), so that the terms can be mixed at will: the singular vectors are taken, because then a few terms carry all
-but a rest of the map, and are cut to HSS form. The sweeps with HSS factors repair what the cut broke.
+Start. Full matrices in place of HSS matrices, grown term by term: a product is fitted to what the others left, from
+identities, and then all are improved together. (From a random start of all terms the sweeps end in poor local minima
+where samples are few.) In 2D the sum is a matrix of rank K between entries of W_1 and W_2 (Van Loan and Pitsianis), so
+that the terms can be mixed at will: the singular vectors are taken, because then a few terms carry all but a rest of
+the map, and are cut to HSS form. The sweeps with HSS factors repair what the cut broke.
 
 Ridge. ridge * sum_k ||W_j^(k)||^2 is added to the squared residual, ridge falling with the residual itself: as long as
 much is left over, faint directions of the inputs must not be used to explain it.
 
-Stop. Every fourth sample is kept back. The sweeps end when the error on these no longer falls, and the best factors go
-on for as many sweeps with all samples.
+Stop. Every fourth sample is kept back. Terms are added and sweeps made as long as the error on these falls; the best
+factors go on for as many sweeps with all samples. Nothing is random.
 """
 
 from __future__ import annotations
@@ -34,9 +35,10 @@ Axes = list[Factors]  # one entry per axis, each with a leading axis of terms
 Step = Callable[[Axes, int], Axes]
 Judge = Callable[[Axes], float]
 
-START_SWEEPS = 8  # at most, with full matrices
+TERM_SWEEPS = 3  # for a new term by itself
+JOINT_SWEEPS = 2  # for all terms, after a new one
 LESS = 0.95  # of the best held-out error so far: a sweep that ends above this did not help
-PATIENCE = 2  # sweeps that may not help
+PATIENCE = 2  # sweeps, or terms, that may not help
 RIDGE, LEAST_RIDGE = 1e-3, 1e-14  # relative to the squared relative residual; to the largest entry
 WINDOW = 2**22  # values of the samples that a least-squares problem looks at; the next one looks at the next samples
 CHUNK = 2**22  # values of F worked on at a time
@@ -109,20 +111,36 @@ def scaled(a: Factors, scale: Tensor) -> Factors:
     return Factors((a.D[0] * scale, *a.D[1:]), tuple(u * scale if i == 0 else u for i, u in enumerate(a.U)), a.V)
 
 
-def draw_start(grid: Sequence[int], terms: int) -> Axes:
-    """Full matrices, all but the first axis' random; each is solved for before it is used twice."""
-    numbers = torch.Generator().manual_seed(0)
-    drawn = [torch.randn(terms, 1, n, n, dtype=torch.float64, generator=numbers) / math.sqrt(n) for n in grid]
-    return [Factors((d,), (), ()) for d in drawn]
+def grow(x: Tensor, y: Tensor, terms: int, error: Judge) -> Axes:
+    """Full matrices, term by term; of the sums of 1, 2 .. ``terms`` products the one that has the least error."""
+    axes, rest = one_term(x, y), y
+    best, least, idle = axes, error(axes), 0
+    for _ in range(terms - 1):
+        rest = y - apply_sum(x, [to_dense(a) for a in axes])
+        axes = [full(torch.cat([a.D[0], b.D[0]])) for a, b in zip(axes, one_term(x, rest), strict=True)]
+        for turn in range(JOINT_SWEEPS):
+            axes = sweep(axes, x, y, turn)
+        now = error(axes)
+        best, least, idle = (axes, now, 0) if now < least else (best, least, idle + 1)
+        if idle == PATIENCE:
+            break
+    return best
 
 
-def first_sweep(axes: Axes, x: Tensor, y: Tensor) -> Axes:
-    """Solve for one axis after the other from zero, so that nothing drawn stays where the data say nothing."""
-    axes = list(axes)
+def one_term(x: Tensor, y: Tensor) -> Axes:
+    """One product: from identities, each axis solved for from zero and then improved."""
+    axes = [full(torch.eye(n, dtype=x.dtype)[None, None]) for n in x.shape[1:]]
     for j in range(len(axes)):
-        axes[j] = Factors((torch.zeros_like(axes[j].D[0]),), (), ())
+        axes[j] = full(torch.zeros_like(axes[j].D[0]))  # what the data say nothing about stays zero
         axes[j] = improve(axes[j], form_of_axis([to_dense(a) for a in axes], j, *window(x, y, j)))
-    return axes
+    for turn in range(1, TERM_SWEEPS):
+        axes = sweep(axes, x, y, turn)
+    return balance(axes)
+
+
+def full(matrices: Tensor) -> Factors:
+    """``(terms, 1, n, n)`` as trees that are their roots."""
+    return Factors((matrices,), (), ())
 
 
 def mix(axes: Axes) -> Axes:
@@ -133,7 +151,7 @@ def mix(axes: Axes) -> Axes:
     (q1, r1), (q2, r2) = (torch.linalg.qr(e) for e in entries)
     u, s, vt = torch.linalg.svd(r1 @ r2.mT)
     mixed = (q1 @ (u * s.sqrt()), q2 @ (vt.mT * s.sqrt()))
-    return [Factors((m.mT.reshape(a.D[0].shape),), (), ()) for m, a in zip(mixed, axes, strict=True)]
+    return [full(m.mT.reshape(a.D[0].shape)) for m, a in zip(mixed, axes, strict=True)]
 
 
 def cut(a: Factors, levels: int, rank: int) -> Factors:
@@ -142,8 +160,8 @@ def cut(a: Factors, levels: int, rank: int) -> Factors:
     return Factors.of([torch.stack(blocks) for blocks in zip(*(tree.blocks for tree in trees), strict=True)])
 
 
-def while_it_helps(axes: Axes, step: Step, error: Judge, most: int) -> tuple[Axes, float, int]:
-    """Sweep as long as the error falls: the best factors, their error, and how many sweeps they took."""
+def while_it_helps(axes: Axes, step: Step, error: Judge, most: int) -> tuple[Axes, int]:
+    """Sweep as long as the error falls: the best factors, and how many sweeps they took."""
     best, least, taken = axes, error(axes), 0
     mark, idle = least, 0
     for turn in range(most):
@@ -154,17 +172,7 @@ def while_it_helps(axes: Axes, step: Step, error: Judge, most: int) -> tuple[Axe
         mark, idle = (now, 0) if now < LESS * mark else (mark, idle + 1)
         if idle == PATIENCE:
             break
-    return best, least, taken
-
-
-def start(x: Tensor, y: Tensor, terms: int, step: Step, error: Judge) -> Axes:
-    """Full matrices: of 1, 2, 4 .. ``terms`` terms those that predict held-out samples best. Few samples bear few."""
-    counts = sorted({terms, *(2**i for i in range(terms.bit_length()))})
-    found = []
-    for count in counts:
-        axes = first_sweep(draw_start(x.shape[1:], count), x, y)
-        found.append(while_it_helps(axes, step, error, START_SWEEPS - 1))
-    return min(found, key=lambda candidate: candidate[1])[0]
+    return best, taken
 
 
 def fit_fields(x: Tensor, y: Tensor, levels: Sequence[int], rank: int, terms: int, sweeps: int) -> Axes:
@@ -183,9 +191,9 @@ def fit_fields(x: Tensor, y: Tensor, levels: Sequence[int], rank: int, terms: in
     def step(axes: Axes, turn: int) -> Axes:
         return sweep(axes, x_fit, y_fit, turn)
 
-    full = mix(start(x_fit, y_fit, terms, step, error))
-    axes = [cut(a, depth, rank) for a, depth in zip(full, levels, strict=True)]
-    axes, _, taken = while_it_helps(axes, step, error, sweeps)
+    grown = mix(grow(x_fit, y_fit, terms, error))
+    axes = [cut(a, depth, rank) for a, depth in zip(grown, levels, strict=True)]
+    axes, taken = while_it_helps(axes, step, error, sweeps)
     for turn in range(taken):
         axes = sweep(axes, x, y, turn)
     return balance(axes)

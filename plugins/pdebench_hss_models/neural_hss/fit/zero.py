@@ -1,4 +1,4 @@
-"""What the fits of linear maps share: the physical zero, which such a map keeps, stands somewhere in normalised fields."""
+"""What fits of linear maps share: they keep the physical zero, which stands somewhere in normalised fields."""
 
 from __future__ import annotations
 
