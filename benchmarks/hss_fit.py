@@ -44,8 +44,8 @@ def main() -> None:
             for model in MODELS:
                 rows.append(measure(task, model, options.scale, f"{folder}/{task}-{model}"))
                 print(rows[-1].to_string(index=False, header=len(rows) == 1), flush=True)
-    if options.out:
-        pd.concat(rows).to_csv(options.out, index=False, lineterminator="\n")
+                if options.out:  # after every row: what is done is kept
+                    pd.concat(rows).to_csv(options.out, index=False, lineterminator="\n")
 
 
 if __name__ == "__main__":

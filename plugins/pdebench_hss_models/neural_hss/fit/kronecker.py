@@ -2,9 +2,9 @@
 
     y_i ~ sum_{k=1}^{K} x_i x_1 W_1^(k) x_2 ... x_m W_m^(k),        W_j^(k) in HSS(r),        samples i = 1 .. n
 
-With all axes but j fixed this is a regression on columns of fields: unfold everything along axis j and write F_k for the
-inputs after the other axes' matrices, then Y ~ sum_k W_j^(k) F_k. Each field brings as many columns as it has points on
-the other axes, which is why few fields determine the matrices. `terms` improves the W_j^(k) within HSS(r).
+With all axes but j fixed this is a regression on columns of fields: unfold everything along axis j and write F_k for
+the inputs after the other axes' matrices, then Y ~ sum_k W_j^(k) F_k. Each field brings as many columns as it has
+points on the other axes: so few fields determine the matrices. `terms` improves the W_j^(k) within HSS(r).
 
 Start. Full matrices in place of HSS matrices, grown term by term: a product is fitted to what the others left, from
 identities, and then all are improved together. (From a random start of all terms the sweeps end in poor local minima
