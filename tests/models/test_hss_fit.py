@@ -221,5 +221,4 @@ def test_what_it_can_not_do_has_a_reason() -> None:
     assert SPEC.training_free
     assert SPEC.unsupported(make_task(grid=(POINTS,))) is None
     assert SPEC.unsupported(make_task(grid=(POINTS,), linear=False)) == "needs a linear PDE"
-    assert SPEC.unsupported(make_task(grid=(8, 8))) == "1D only"
     assert SPEC.unsupported(make_task(grid=(POINTS,), channels=(2, 1))) == "needs one input and one output channel"

@@ -23,7 +23,7 @@ def boards(tmp_path_factory):
         patch.setenv("PDEBENCH_HSS_CACHE", str(folder / "cache"))
         options = {"scale": "smoke", "executor": "inline", "out": str(folder / "board")}
         run([*NETWORKS, *CLOSED, "coarse_solver", "fno[way=fft]"], "poisson_1d", **options)
-        run(["factformer", "resnet", "neural_hss"], "poisson_2d_lshape", **options)
+        run(["factformer", "resnet", "neural_hss", "hss_fit"], "poisson_2d_lshape", **options)
         run(["resnet", "fno"], "burgers_1d[history=2]", **options)
     return folder / "board"
 
@@ -55,7 +55,7 @@ def test_complex_numbers_are_the_reason_why_not(boards, tmp_path, name):
     assert not (tmp_path / "m.onnx").exists()
 
 
-@pytest.mark.parametrize("name", ["factformer", "resnet", "neural_hss"])
+@pytest.mark.parametrize("name", ["factformer", "resnet", "neural_hss", "hss_fit"])
 @pytest.mark.parametrize("to", ["torch-export", "onnx"])
 def test_two_dimensions(boards, tmp_path, name, to):
     assert export_model(load_model(boards, name, "poisson_2d_lshape"), to, tmp_path / "m").deviation < 1e-4

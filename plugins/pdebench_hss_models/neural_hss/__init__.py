@@ -27,14 +27,14 @@ def pdebench_hss_models() -> list[ModelSpec]:
         ModelSpec(
             name="hss_fit",
             title="HSS fit",
-            build="pdebench_hss_models.neural_hss.fit:HSSFit",
+            build="pdebench_hss_models.neural_hss.fit:hss_fit",
             hparams=fit_hparams,
             supports=fit_supports,
             size_knob="rank",
             training_free=True,
             version="3",  # 2: the option symmetric; 3: products add to each other inside, other rounding
-            description="One HSS matrix fitted to (input, output) pairs by alternating least squares, from a start "
-            "that takes the operator to be self-adjoint, one that does not, or the better one on held-out samples.",
+            description="HSS matrices fitted to (input, output) pairs by alternating least squares: in 1D one, from a "
+            "start that takes the operator to be self-adjoint or one that does not; in 2D and 3D a sum of products.",
         ),
     ]
 

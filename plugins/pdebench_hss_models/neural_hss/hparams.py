@@ -110,14 +110,14 @@ def recipe(task: TaskInfo, scale: str) -> dict[str, float]:
 
 
 def fit_hparams(task: TaskInfo, scale: str) -> dict[str, Any]:
-    return {"levels": levels_for(task.grid[0], 8), "rank": 4, "sweeps": 5, "symmetric": "auto"}
+    if task.dim == 1:
+        return {"levels": levels_for(task.grid[0], 8), "rank": 4, "sweeps": 5, "symmetric": "auto"}
+    return {"levels": levels_for(min(task.grid), 16), "rank": 6, "outer_rank": 8, "sweeps": 20}
 
 
 def fit_supports(task: TaskInfo) -> str | None:
     if not task.linear:
         return "needs a linear PDE"
-    if task.dim != 1:
-        return "1D only"
     if (task.in_channels, task.out_channels) != (1, 1):
         return "needs one input and one output channel"
     return None

@@ -1,4 +1,4 @@
-"""`hss_fit`: an HSS matrix fitted to pairs (f_i, u_i) without gradients. It shows what the structure alone gains.
+"""`hss_fit` in 1D: an HSS matrix fitted to pairs (f_i, u_i) without gradients. It shows what the structure alone gains.
 
 Minimise  || A F - Y ||_F  over A in HSS(r), columns of F and Y being the samples. Two starts, both closed form:
 
@@ -32,6 +32,7 @@ from ..matrix.algebra import from_dense
 from ..matrix.factors import Factors, to_dense
 from ..matrix.parameters import HSSMatrix
 from .refine import join_rows, pseudo_solve, refine
+from .zero import ThroughZero
 
 if TYPE_CHECKING:
     from pdebench_hss import TaskInfo, TrainSet
@@ -96,11 +97,8 @@ def shorten(f: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
     return lower[: f.shape[0]], lower[f.shape[0] :]
 
 
-class HSSFit(nn.Module):
+class HSSFit(ThroughZero):
     """A linear 1D task's map as one HSS matrix that fits itself; float64."""
-
-    zero_in: Tensor  # ()
-    zero_out: Tensor  # ()
 
     def __init__(self, task: TaskInfo, *, levels: int, rank: int, sweeps: int, symmetric: str = "auto") -> None:
         super().__init__()
@@ -111,23 +109,16 @@ class HSSFit(nn.Module):
         self.matrix = HSSMatrix(points, points, levels, rank).double()
         for block in self.matrix.parameters():
             nn.init.zeros_(block)
-        # The normalised values of physical zero, which a linear map keeps at zero.
-        self.register_buffer("zero_in", torch.zeros((), dtype=torch.float64))
-        self.register_buffer("zero_out", torch.zeros((), dtype=torch.float64))
 
     @torch.no_grad()
     def fit(self, train: TrainSet) -> None:
-        self.zero_in.fill_(float(-train.normalizer.inputs.shift[0] / train.normalizer.inputs.scale[0]))
-        self.zero_out.fill_(float(-train.normalizer.outputs.shift[0] / train.normalizer.outputs.scale[0]))
+        x, y = self.from_zero(train)
         rows, columns = self.matrix.factors().shape
-        f = F.pad((train.inputs.flatten(1) - self.zero_in).mT, (0, 0, 0, columns - train.inputs.shape[-1]))
-        y = F.pad((train.outputs.flatten(1) - self.zero_out).mT, (0, 0, 0, rows - train.outputs.shape[-1]))
+        f, y = F.pad(x.mT, (0, 0, 0, columns - x.shape[-1])), F.pad(y.mT, (0, 0, 0, rows - y.shape[-1]))
         fitted = fit_pairs(f, y, self.matrix.levels, self.matrix.rank, self.sweeps, self.symmetric)
-        for name in ("D", "U", "V"):
-            for block, values in zip(getattr(self.matrix, name), getattr(fitted, name), strict=True):
-                block.copy_(values.unsqueeze(0))
+        for block, values in zip(self.matrix.factors().blocks, fitted.blocks, strict=True):
+            block.copy_(values.unsqueeze(0))
 
-    def forward(self, x: Tensor) -> Tensor:
-        """``(batch, 1, points) -> (batch, 1, points)``; the channel axis is the matrix's axis of one term."""
-        y = self.matrix(x.to(self.zero_in.dtype) - self.zero_in) + self.zero_out
-        return y.to(x.dtype)
+    def linear(self, x: Tensor) -> Tensor:
+        """The channel axis is the matrix's axis of one term."""
+        return self.matrix(x)

@@ -54,16 +54,16 @@ def _sweep(factors: Factors, z: Tensor, target: Tensor, cutoff: float) -> Factor
     w = (to_dense(inner) @ (v.mT @ z).flatten(0, 1)).unflatten(0, v.shape[::2])  # (nodes, r, samples)
     known, weights = torch.cat([z, w], 1), torch.cat([d, u], 2)
     weights = weights + pseudo_solve(known, target - weights @ known, cutoff)
-    d, (u, r) = weights[..., : d.shape[-1]], _orthonormal(weights[..., d.shape[-1] :])
-    inner = _absorb(inner, rows=r)
+    d, (u, r) = weights[..., : d.shape[-1]], orthonormal(weights[..., d.shape[-1] :])
+    inner = absorb(inner, rows=r)
 
     # The levels above see the same kind of problem.
     wanted = u.mT @ (target - d @ z)  # (nodes, r, samples)
     inner = _sweep(inner, join_rows(v.mT @ z), join_rows(wanted), cutoff)
 
     v = _improve_columns(to_dense(inner), v, z, wanted, cutoff)
-    v, r = _orthonormal(v)
-    inner = _absorb(inner, columns=r)
+    v, r = orthonormal(v)
+    inner = absorb(inner, columns=r)
     return Factors((d, *inner.D), (u, *inner.U), (v, *inner.V))
 
 
@@ -80,14 +80,14 @@ def _improve_columns(core: Tensor, v: Tensor, z: Tensor, wanted: Tensor, cutoff:
     return v + torch.stack(steps).mT
 
 
-def _orthonormal(bases: Tensor) -> tuple[Tensor, Tensor]:
+def orthonormal(bases: Tensor) -> tuple[Tensor, Tensor]:
     """QR of each basis; if a node has fewer points than the rank, the surplus columns are zero."""
     q, r = torch.linalg.qr(bases)
     missing = bases.shape[-1] - q.shape[-1]
     return F.pad(q, (0, missing)), F.pad(r, (0, 0, 0, missing))
 
 
-def _absorb(inner: Factors, rows: Tensor | None = None, columns: Tensor | None = None) -> Factors:
+def absorb(inner: Factors, rows: Tensor | None = None, columns: Tensor | None = None) -> Factors:
     """Multiply the matrix of the parents by block-diagonal ``rows`` from the left, ``columns``^T from the right."""
     d, us, vs = inner.D[0], inner.U, inner.V
     if rows is not None:

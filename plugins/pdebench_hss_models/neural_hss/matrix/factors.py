@@ -68,8 +68,8 @@ def transpose(a: Factors) -> Factors:
 
 
 def pair_diagonal(blocks: Tensor) -> Tensor:
-    """Blocks of siblings, ``(2p, i, j)``, on the diagonals of their parents' blocks, ``(p, 2i, 2j)``."""
-    left, right = blocks[0::2], blocks[1::2]
+    """Blocks of siblings, ``(.., 2p, i, j)``, on the diagonals of their parents' blocks, ``(.., p, 2i, 2j)``."""
+    left, right = blocks[..., 0::2, :, :], blocks[..., 1::2, :, :]
     zero = torch.zeros_like(left)
     return torch.cat([torch.cat([left, zero], -1), torch.cat([zero, right], -1)], -2)
 
