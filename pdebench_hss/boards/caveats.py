@@ -17,8 +17,8 @@ from .text import size_note, to_markdown
 
 def caveats(board: pd.DataFrame) -> list[str]:
     """A line for each reason to read a leaderboard with care, without a full stop; none if there is no reason."""
-    rows = top(board)  # what was run on the way up a ladder is there to show convergence
-    trained = rows[~rows["training_free"].astype(bool) & (rows["n_seeds"] > 0)]
+    rows = top(board[board["n_seeds"] > 0])  # what was run on the way up a ladder is there to show convergence
+    trained = rows[~rows["training_free"].astype(bool)]
     if trained.empty:
         return []
     return [line for line in (_convergence(trained), _tuning(trained), _sizes(rows), _seeds(trained)) if line]

@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 
 import pandas as pd
-from rich.console import Console
+from rich.console import Console, JustifyMethod
 from rich.markup import escape
 from rich.progress import BarColumn, SpinnerColumn, TaskID, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bars
@@ -322,7 +322,8 @@ def print_board(board: pd.DataFrame) -> None:
         table = Table(title=heading, title_justify="left", box=None, pad_edge=False)
         headers = display_headers(group)
         for header in headers:
-            table.add_column(header, justify="left" if header in ("model", "") else "right", no_wrap=header != "")
+            side: JustifyMethod = "left" if header in ("model", "") else "right"
+            table.add_column(header, justify=side, no_wrap=header not in ("", "fit", "converged"))
         scored, absent = group[group["n_seeds"] > 0], group[group["n_seeds"] == 0]
         for _, row in scored.iterrows():
             table.add_row(*(escape(visible(cell)) for cell in display_row(row, headers)))

@@ -2,12 +2,13 @@
 
 Trained models are lines through their budgets, with bars of their 95 % intervals. What is not trained (guesses, closed
 forms, the levels of a classical solver) does not depend on the budget: a horizontal line. A ring marks where one model
-overtakes another and both sides of it are told apart from noise (`boards.ladders`). Errors below `FLOOR` are drawn on
-it, with their value.
+overtakes another and both sides of it are told apart from noise (`boards.ladders`). What is far below all trained
+models is drawn on a floor, as an arrow with its value: a solver that is exact to rounding would flatten the rest.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -18,7 +19,6 @@ from ..base.plain_text import in_figure
 from ..boards.ladders import Crossing, change_text, crossing_lines, unit_of
 from .style import CARETDOWN, End, Style, label_ends, label_of, log_ticks, new_figure, styles
 
-FLOOR = 1e-6
 WIDTH, HEIGHT = 7.4, 4.6
 
 
@@ -30,16 +30,16 @@ def draw(group: pd.DataFrame, found: Sequence[Crossing], titles: Mapping[str, st
     axes = figure.subplots()
     axes.set_xscale("log")
     axes.set_yscale("log")
-    amounts = sorted(group["amount"].unique())
+    amounts, floor = sorted(group["amount"].unique()), floor_of(group)
     ends = []
     for model in models:
         rows = group[(group["model"] == model) & (group["test_err_mean"] >= 0)].sort_values("amount")
         if len(rows):
             line = _flat if rows["training_free"].all() else _climb
-            last = line(axes, rows, amounts, look[model])
-            text = label_of(model, titles) + (f"  {last:.0e}" if last < FLOOR else "")
-            ends.append(End(text, amounts[-1], max(last, FLOOR), look[model].colour))
-    _rings(axes, group, found)
+            last = line(axes, rows, amounts, look[model], floor)
+            text = label_of(model, titles) + (f"  {last:.0e}" if last < floor else "")
+            ends.append(End(text, amounts[-1], max(last, floor), look[model].colour))
+    _rings(axes, group, found, floor)
     axes.set_xticks(amounts, [f"{amount:g}" for amount in amounts])
     axes.minorticks_off()
     axes.set_xlim(amounts[0] / 1.15, amounts[-1] * 1.08)
@@ -50,39 +50,45 @@ def draw(group: pd.DataFrame, found: Sequence[Crossing], titles: Mapping[str, st
     return figure
 
 
-def _climb(axes: Any, rows: pd.DataFrame, amounts: Sequence[float], style: Style) -> float:
+def floor_of(group: pd.DataFrame) -> float:
+    """A power of ten, at least one decade below the smallest error of a trained model."""
+    trained = group.loc[~group["training_free"].astype(bool) & (group["test_err_mean"] > 0), "test_err_mean"]
+    return float(10.0 ** (math.floor(math.log10(trained.min())) - 1)) if len(trained) else 1e-6
+
+
+def _climb(axes: Any, rows: pd.DataFrame, amounts: Sequence[float], style: Style, floor: float) -> float:
     """A trained model; returns the error at its largest budget."""
     at, error = rows["amount"].to_numpy(float), rows["test_err_mean"].to_numpy(float)
-    shown = np.maximum(error, FLOOR)
-    bars = np.abs(np.stack([shown - rows["err_low"].fillna(0).clip(FLOOR), rows["err_high"].fillna(0) - shown]))
-    bars = np.where(rows["err_low"].isna() | (error < FLOOR), 0.0, bars)
+    shown = np.maximum(error, floor)
+    bars = np.abs(np.stack([shown - rows["err_low"].fillna(0).clip(floor), rows["err_high"].fillna(0) - shown]))
+    bars = np.where(rows["err_low"].isna() | (error < floor), 0.0, bars)
     axes.errorbar(
         at, shown, bars, color=style.colour, linestyle=style.line, linewidth=style.width, marker=style.marker,
         markersize=5.5, markerfacecolor=style.face, elinewidth=0.9, capsize=2, zorder=3,
     )  # fmt: skip
-    for x in at[error < FLOOR]:
-        axes.plot([x], [FLOOR], marker=CARETDOWN, color=style.colour, zorder=4)
+    for x in at[error < floor]:
+        axes.plot([x], [floor], marker=CARETDOWN, color=style.colour, zorder=4)
     return float(error[-1])
 
 
-def _flat(axes: Any, rows: pd.DataFrame, amounts: Sequence[float], style: Style) -> float:
+def _flat(axes: Any, rows: pd.DataFrame, amounts: Sequence[float], style: Style, floor: float) -> float:
     """What does not depend on the budget; returns its error."""
     error = float(rows["test_err_mean"].iloc[-1])
-    height = max(error, FLOOR)
+    height = max(error, floor)
     axes.plot(
         [amounts[0], amounts[-1]], [height, height], color=style.colour, linestyle=style.line, linewidth=style.width,
-        marker=CARETDOWN if error < FLOOR else style.marker, markersize=5, markerfacecolor="white", markevery=[1],
+        marker=CARETDOWN if error < floor else style.marker, markersize=5, markerfacecolor="white", markevery=[1],
         zorder=2,
     )  # fmt: skip
     return error
 
 
-def _rings(axes: Any, group: pd.DataFrame, found: Sequence[Crossing]) -> None:
+def _rings(axes: Any, group: pd.DataFrame, found: Sequence[Crossing], floor: float) -> None:
     for crossing in found:
         rows = group[(group["model"] == crossing.winner) & (group["test_err_mean"] > 0)].sort_values("amount")
         logs = np.log(rows["amount"].to_numpy(float)), np.log(rows["test_err_mean"].to_numpy(float))
         height = float(np.exp(np.interp(np.log(crossing.at), *logs)))
-        axes.plot([crossing.at], [max(height, FLOOR)], "o", markersize=9, markerfacecolor="none", color="0.2", zorder=5)
+        axes.plot([crossing.at], [max(height, floor)], "o", markersize=9, markerfacecolor="none", color="0.2", zorder=5)
 
 
 def notes(group: pd.DataFrame, found: Sequence[Crossing], titles: Mapping[str, str]) -> list[str]:

@@ -141,7 +141,10 @@ def label_ends(figure: Any, panels: Sequence[tuple[Any, Sequence[End]]]) -> None
             axes.annotate(
                 end.text, (end.x, end.y), (1.035, height), xycoords="data", textcoords="axes fraction", va="center",
                 ha="left", color=end.colour, fontsize=FONT - 0.5, annotation_clip=False,
-                arrowprops={"arrowstyle": "-", "color": "0.75", "linewidth": 0.6, "shrinkA": 1, "shrinkB": 3},
+                arrowprops={
+                    "arrowstyle": "-", "color": "0.75", "linewidth": 0.6, "shrinkA": 1, "shrinkB": 3,
+                    "relpos": (0, 0.5),
+                },
             )  # fmt: skip
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from factories.records import make_record
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pdebench_hss.boards.caveats import caveats, leaderboard_page
@@ -96,6 +96,7 @@ def test_an_exact_model_is_converged():
     assert board["converged"].dropna().tolist() == ["yes"]
 
 
+@settings(deadline=None)
 @given(st.floats(0.05, 2.0), st.floats(1.1, 64.0))
 def test_convergence_is_judged_by_a_doubling_whatever_the_factor(ratio, factor):
     assert is_converged(ratio, factor) == is_converged(ratio**2, factor**2)
@@ -159,6 +160,7 @@ def test_a_rung_at_which_two_are_level_does_not_hide_their_crossing():
     assert found.at == pytest.approx(40.0)
 
 
+@settings(deadline=None)
 @given(st.lists(st.floats(0.01, 1.0), min_size=3, max_size=3), st.lists(st.floats(0.01, 1.0), min_size=3, max_size=3))
 def test_a_crossing_lies_between_rungs_and_ends_with_the_winner_ahead(one, two):
     amounts = [10, 40, 160]

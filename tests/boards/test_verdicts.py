@@ -223,11 +223,13 @@ def test_a_relative_error_at_rounding_does_not_change():
 
 
 def test_the_committed_boards_of_one_seed_each_are_told_apart_nowhere(simulation):
-    """Nothing changed; judged by test samples, 56, 62 and 56 of these 78 cells were called better or worse."""
+    """Nothing changed; judged by test samples, 56, 62 and 56 of 78 cells were called better or worse. In two of them
+    all seeds diverged, as tables have it since."""
     board = read_board(ROOT / "leaderboards" / "small-cpu")
     for i, j in itertools.combinations(range(3), 2):
         found = simulation.one_seed_verdicts(board, i, j)
-        assert found["one seed: can't tell"] == 78
+        assert found["one seed: can't tell"] == 76
+        assert found["in neither"] == 14
         assert not {"better", "worse"} & found.keys()
 
 

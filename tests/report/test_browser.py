@@ -77,6 +77,14 @@ def test_the_leaderboard_has_every_row_with_result_or_reason(page, report):
         assert reason in text
 
 
+def test_the_header_says_what_speaks_against_the_board(page, report):
+    page.goto(report)
+    box = page.locator("#caveats")
+    assert "Read with care" in box.locator("summary").inner_text()
+    box.locator("summary").click()
+    assert any("options were not tuned" in line for line in box.locator("li").all_inner_texts())
+
+
 def test_a_click_on_a_column_sorts_a_second_turns_and_a_third_restores(page, report):
     page.goto(report)
     page.get_by_role("button", name="Error", exact=True).click()

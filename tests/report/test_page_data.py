@@ -11,6 +11,7 @@ import pytest
 from factories.boards import held_out_record, page_record, page_trial, usual_board, write_board
 from pdebench_hss_studies.published import published_tables
 
+from pdebench_hss.contract.budget import Budget
 from pdebench_hss.contract.reference_table import printed
 from pdebench_hss.report.packing import pack
 from pdebench_hss.report.page_data import CURVE_POINTS, QUANTILES, Board, page_data, read_board
@@ -32,6 +33,16 @@ def test_rows_have_mean_deviation_rank_skill_and_all_their_trials(tmp_path):
     assert row["test_err_std"] == pytest.approx(np.std(errors, ddof=1), rel=1e-12)
     assert (row["rank"], row["skill"]) == (2, pytest.approx(1 - 0.205 / 0.9))
     assert [(trial["seed"], trial["test_err"]) for trial in row["trials"]] == [(0, 0.2), (1, 0.2 + 0.01)]
+
+
+def test_a_board_brings_its_caveats_and_a_ladder_what_its_last_step_changed(tmp_path):
+    trials = [page_trial(budget=Budget("steps", amount)) for amount in (100, 400)]
+    ladder = write_board(tmp_path / "ladder", [page_record(t, e) for t, e in zip(trials, (0.4, 0.2), strict=True)])
+    data = data_of(ladder)
+    assert [line["text"].partition(":")[0] for line in data["summary"]["caveats"]] == [
+        "1 of 1 trained rows are not converged", "options were not tuned", "every trained row has one seed",
+    ]  # fmt: skip
+    assert [row["note"] for row in data["summary"]["rows"]] == ["", "converged: no (−50 % by ×4)"]
 
 
 def test_skipped_failed_and_missing_cells_are_rows_with_their_reason(tmp_path):
