@@ -142,6 +142,8 @@ def samples(task: str, scale: str) -> tuple[TaskData, Split]:
     data = load_task(task, scale=scale)
     cases, train = data.task.spec.cases, data.train
     cut = len(train.inputs) * 3 // 4 // cases * cases
+    if not 0 < cut < len(train.inputs):
+        raise SystemExit(f"{task} has {len(train.inputs)} training samples at scale {scale}, too few to hold some out")
     first, rest = (Split(train.inputs[s], train.outputs[s]) for s in (slice(None, cut), slice(cut, None)))
     return dataclasses.replace(data, train=first, test=Split(rest.inputs[:0], rest.outputs[:0])), rest
 
@@ -226,11 +228,25 @@ def run(args: argparse.Namespace) -> pd.DataFrame:
     return pd.concat([known, pd.DataFrame(rows, columns=COLUMNS)]) if rows else known
 
 
-def table(rows: pd.DataFrame) -> str:
-    """Geometric means over seeds, each candidate at its best rate; and over linear and over nonlinear tasks."""
-    logs = rows.assign(held_out=np.log(rows["held_out"].astype(float)))
-    by_rate = logs.groupby(["candidate", "task", "lr"], sort=False)["held_out"].mean()
-    best = np.exp(by_rate.groupby(level=["candidate", "task"], sort=False).min()).unstack("task", sort=False)
+def summary(rows: pd.DataFrame) -> pd.DataFrame:
+    """One row per candidate and task, at its best rate: geometric mean, least and largest error over seeds."""
+    means = rows.assign(log=np.log(rows["held_out"].astype(float)))
+    by_rate = means.groupby(["task", "candidate", "lr"], sort=False).agg(
+        held_out=("log", lambda logs: np.exp(logs.mean())),
+        least=("held_out", "min"),
+        largest=("held_out", "max"),
+        seeds=("seed", "nunique"),
+        steps=("steps", "median"),
+        radius_largest=("radius_largest", "max"),
+        growth=("growth", "max"),
+    )
+    best = by_rate.sort_values("held_out", kind="stable").groupby(level=["task", "candidate"], sort=False).head(1)
+    return best.reindex([key for key in by_rate.index if key in best.index]).reset_index()
+
+
+def table(found: pd.DataFrame) -> str:
+    """Candidates by tasks, and geometric means over linear and over nonlinear tasks."""
+    best = found.pivot_table("held_out", "candidate", "task", sort=False)
     for name, group in (("linear", LINEAR), ("nonlinear", NONLINEAR)):
         there = [task for task in group if task in best]
         best[f"{name}, mean"] = np.exp(np.log(best[there]).mean(axis=1, skipna=False))
@@ -246,13 +262,17 @@ def main() -> None:
     parser.add_argument("--budget", default="core_seconds=5")
     parser.add_argument("--scale", default="small")
     parser.add_argument("--out", type=Path, help="CSV file that rows are added to")
+    parser.add_argument("--summary", type=Path, help="CSV file for each candidate at its best rate, on each task")
     parser.add_argument("--table", action="store_true", help="train nothing")
     args = parser.parse_args()
     for name in args.candidates.split(","):
         if name not in CANDIDATES:
             parser.error(f"no candidate {name!r}; there are {', '.join(CANDIDATES)}")
     torch.set_num_threads(1)
-    print(table(read(args.out) if args.table else run(args)))
+    found = summary(read(args.out) if args.table else run(args))
+    print(table(found))
+    if args.summary is not None:
+        found.to_csv(args.summary, index=False)
 
 
 if __name__ == "__main__":

@@ -298,8 +298,10 @@ def test_a_step_is_charged_with_the_flops_of_every_other_way(grid: tuple[int, ..
     assert executed["triton"] < executed["collapsed"]
 
 
-@pytest.mark.parametrize("slope", [1.0, 0.5])
-@pytest.mark.parametrize(("grid", "terms", "ends"), [((16,), 1, "hss"), ((8, 12), 2, "none"), ((8, 12), 2, "dense")])
+@pytest.mark.parametrize(
+    ("grid", "terms", "ends", "slope"),
+    [((16,), 1, "none", 1.0), ((16,), 1, "none", 0.5), ((8, 12), 2, "none", 1.0), ((8, 12), 2, "dense", 0.5)],
+)
 def test_a_model_that_starts_as_the_zero_map_trains_as_in_the_tree(
     grid: tuple[int, ...], terms: int, ends: str, slope: float
 ) -> None:
@@ -314,7 +316,7 @@ def test_a_model_that_starts_as_the_zero_map_trains_as_in_the_tree(
         ).double()
         assert not model(x).any()
         descent = torch.optim.SGD(model.parameters(), lr=0.1)
-        for _ in range(3):
+        for _ in range(2):
             descent.zero_grad()
             (model(x) - y).square().mean().backward()
             descent.step()
