@@ -32,6 +32,7 @@ OVERFIT_STEPS = 500
 OVERFIT_LR = 5e-3
 OVERFIT_SHARE = 0.25
 ROUNDING = 1e-4
+AWAKENING = 0.1  # standard deviation of what is added to the weights of a model that starts as a constant
 
 
 def demand(kept: bool, message: str) -> None:
@@ -116,8 +117,21 @@ def every_parameter_gets_a_gradient(subject: Subject) -> None:
     demand(not silent, f"the gradient of {_some(sorted(silent))} is always zero: is it multiplied away?")
 
 
+def _awake(subject: Subject, seed: int = SEED) -> nn.Module:
+    """The model, ready to predict. One that starts as a constant (zero-initialised layers) would keep some promises
+    and break others without having been tried, so its weights are moved, under one seed always the same way."""
+    model: nn.Module = subject.build(seed).eval()
+    with torch.no_grad():
+        first, second = model(subject.inputs(2))
+        if torch.equal(first, second):
+            generator = torch.Generator().manual_seed(seed)
+            for parameter in model.parameters():
+                parameter.add_(AWAKENING * torch.randn(parameter.shape, generator=generator))
+    return model
+
+
 def output_depends_on_the_input(subject: Subject) -> None:
-    model = subject.build().eval()
+    model = _awake(subject)
     x = subject.inputs(2)
     with torch.no_grad():
         first, second = model(x[:1]), model(x[1:2])
@@ -127,7 +141,7 @@ def output_depends_on_the_input(subject: Subject) -> None:
 
 def samples_do_not_mix(subject: Subject) -> None:
     """In evaluation a sample's output must not depend on its neighbours in the batch."""
-    model = subject.build().eval()
+    model = _awake(subject)
     x = subject.inputs(3)
     with torch.no_grad():
         together, alone = model(x)[:1], model(x[:1])
@@ -137,8 +151,8 @@ def samples_do_not_mix(subject: Subject) -> None:
 def deterministic_under_a_seed(subject: Subject) -> None:
     x = subject.inputs(2)
     with torch.no_grad():
-        first, second = (subject.build().eval()(x) for _ in range(2))
-        model = subject.build().eval()
+        first, second = (_awake(subject)(x) for _ in range(2))
+        model = _awake(subject)
         once, again = model(x), model(x)
     demand(torch.equal(first, second), "two builds under one seed differ: initialise from torch's generator only")
     demand(torch.equal(once, again), "two evaluations of one input differ")
@@ -146,7 +160,7 @@ def deterministic_under_a_seed(subject: Subject) -> None:
 
 def state_dict_round_trips(subject: Subject) -> None:
     """Everything that a prediction needs is in the state dict."""
-    model, other = subject.build().eval(), subject.build(seed=SEED + 1).eval()
+    model, other = _awake(subject), _awake(subject, SEED + 1)
     file = io.BytesIO()
     torch.save(model.state_dict(), file)
     file.seek(0)
@@ -158,7 +172,7 @@ def state_dict_round_trips(subject: Subject) -> None:
 
 
 def moves_dtype_and_device(subject: Subject) -> None:
-    model = subject.build().eval()
+    model = _awake(subject)
     x = subject.inputs(2)
     with torch.no_grad():
         single = model(x)

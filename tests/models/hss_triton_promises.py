@@ -11,8 +11,10 @@ from dataclasses import dataclass
 
 import pytest
 import torch
+from factories.tasks import make_task
 from pdebench_hss_models.neural_hss import device_checks
 from pdebench_hss_models.neural_hss.layer import HSSLayer
+from pdebench_hss_models.neural_hss.model import NeuralHSS
 from pdebench_hss_models.neural_hss.triton import launch as triton_launch
 from pdebench_hss_models.neural_hss.triton import probe as triton_probe
 from pdebench_hss_models.neural_hss.triton import report as triton_report
@@ -294,6 +296,32 @@ def test_a_step_is_charged_with_the_flops_of_every_other_way(grid: tuple[int, ..
         charged[way], executed[way] = flops.count_step(step), flops.count(step)
     assert charged["triton"] == charged["collapsed"] > 0
     assert executed["triton"] < executed["collapsed"]
+
+
+@pytest.mark.parametrize(
+    ("grid", "terms", "ends", "slope"),
+    [((16,), 1, "none", 1.0), ((16,), 1, "none", 0.5), ((8, 12), 2, "none", 1.0), ((8, 12), 2, "dense", 0.5)],
+)
+def test_a_model_that_starts_as_the_zero_map_trains_as_in_the_tree(
+    grid: tuple[int, ...], terms: int, ends: str, slope: float
+) -> None:
+    """Zeros in the last map, where y = 0 does not tell a sign, and in the steps after it."""
+    task = make_task(grid=grid)
+    x, y = torch.randn(2, 3, 1, *grid, dtype=torch.float64)
+    weights = {}
+    for way in ("triton", "tree"):
+        torch.manual_seed(0)
+        model = NeuralHSS(
+            task, levels=1, rank=2, outer_rank=terms, layers=2, lift=ends, projection=ends, way=way, slope=slope
+        ).double()
+        assert not model(x).any()
+        descent = torch.optim.SGD(model.parameters(), lr=0.1)
+        for _ in range(2):
+            descent.zero_grad()
+            (model(x) - y).square().mean().backward()
+            descent.step()
+        weights[way] = torch.cat([p.detach().flatten() for p in model.parameters()])
+    torch.testing.assert_close(weights["triton"], weights["tree"], rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])

@@ -130,7 +130,7 @@ def test_stacking_keeps_the_values_and_takes_no_random_numbers() -> None:
 def test_the_model_is_lift_layers_and_projection_made_one_by_one(lift, projection) -> None:
     """From the same seed: a chain starts with the very weights that maps of their own would have."""
     tree = {"levels": 2, "rank": 2, "outer_rank": 1, "way": "auto"}
-    model = NeuralHSS(make_task(grid=(24,)), **tree, layers=2, lift=lift, projection=projection)
+    model = NeuralHSS(make_task(grid=(24,)), **tree, layers=2, lift=lift, projection=projection, init="normal")
     torch.manual_seed(0)
     first = field_map(lift, (1, 1), ((24,), (24,)), cp_rank=1, **tree)
     layers = nn.Sequential(*(HSSLayer((24,), **tree) for _ in range(2)))

@@ -20,7 +20,7 @@ def pdebench_hss_models() -> list[ModelSpec]:
             size_knob="rank",
             recipe=recipe,
             search=search,
-            version="3",  # products in another order than before, in 1D: other rounding
+            version="4",  # 3: products in another order in 1D, other rounding; 4: starts as the zero map, other slopes
             citation=NEURAL_HSS,
             description="HSS layers in telescopic storage with learnable LeakyReLU slopes; 1D, 2D, 3D.",
         ),

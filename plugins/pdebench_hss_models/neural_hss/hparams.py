@@ -17,7 +17,7 @@ from .matrix.tree import count_parameters, deepest, levels_for
 if TYPE_CHECKING:
     from pdebench_hss import TaskInfo
 
-COMMON = {"scalars": 0, "cp_rank": 64, "way": "auto"}
+COMMON = {"scalars": 0, "cp_rank": 64, "way": "auto", "init": "zero"}
 
 # 1D: HSS rank 2 on 256 points (data efficiency, heat, Neumann); Burgers' is wider, deeper, with full-rank ends.
 POISSON_1D = {"levels": 3, "rank": 2, "outer_rank": 1, "layers": 3, "embed": 256, "lift": "none", "projection": "none"}
@@ -57,10 +57,15 @@ def hparams(task: TaskInfo, scale: str) -> dict[str, Any]:
     """The paper's row for this task at scale ``paper``, else what suits its dimension, size and linearity."""
     row = PAPER.get(task.name)
     if scale == "paper" and row is not None:
-        return {**COMMON, **row}
+        return {**COMMON, **start(task), **row}
     known = {"scalars": row["scalars"]} if row and "scalars" in row else {}
-    found = {**COMMON, **defaults(task), **known}
+    found = {**COMMON, **start(task), **defaults(task), **known}
     return {**found, "outer_rank": matched_terms(task, scale, found)} if scale in AIM and task.dim > 1 else found
+
+
+def start(task: TaskInfo) -> dict[str, Any]:
+    """Where slopes start: a network for a linear task starts linear. By benchmarks/neural_hss_init.py."""
+    return {"slope": 1.0 if task.linear else 0.5}
 
 
 def matched_terms(task: TaskInfo, scale: str, found: dict[str, Any]) -> int:

@@ -29,7 +29,7 @@ from .matrix.factors import Factors
 from .matrix.parameters import HSSMatrix
 from .matrix.tree import deepest
 
-SLOPE = 0.9  # chosen by benchmarks/neural_hss_init.py for all tasks
+SLOPE = 0.9  # at the start; a model states its own
 
 
 def way_now(way: str) -> str:
@@ -72,6 +72,10 @@ class HSSMap(nn.Module):
         y = apply(z, [weight.cut(level) for weight, level in zip(self.axes, levels, strict=True)], points)
         return y if slope is None else leaky_relu(y, slope)
 
+    def zero_(self) -> None:
+        """Make it the zero map. One axis suffices: every term has it as a factor, and its gradient is not zero."""
+        self.axes[0].scale_(0.0)
+
     def sizes(self, z: Tensor) -> list[Axis]:
         """What the cost model needs to know about each axis."""
         rows, sizes = z.shape[0], []
@@ -85,13 +89,24 @@ class HSSMap(nn.Module):
 class HSSLayer(nn.Module):
     """LeakyReLU_alpha(H(Z)) with a learnable slope alpha: 1 makes the layer linear (Theorem 2.3)."""
 
-    def __init__(self, grid: Sequence[int], levels: int, rank: int, outer_rank: int = 1, way: str = "auto") -> None:
+    def __init__(
+        self,
+        grid: Sequence[int],
+        levels: int,
+        rank: int,
+        outer_rank: int = 1,
+        way: str = "auto",
+        slope: float = SLOPE,
+    ) -> None:
         super().__init__()
         self.linear = HSSMap(grid, grid, levels, rank, outer_rank, way)
-        self.slope = nn.Parameter(torch.full((1,), SLOPE))
+        self.slope = nn.Parameter(torch.full((1,), float(slope)))
 
     def forward(self, z: Tensor) -> Tensor:
         return self.linear(z, self.slope)
+
+    def zero_(self) -> None:
+        self.linear.zero_()
 
 
 class HSSChain(nn.Module):
@@ -100,13 +115,21 @@ class HSSChain(nn.Module):
     ``active`` says which of them are followed by LeakyReLU with a learnable slope. ``(batch, points)`` in and out.
     """
 
-    def __init__(self, points: int, levels: int, rank: int, active: Sequence[bool], way: str = "auto") -> None:
+    def __init__(
+        self,
+        points: int,
+        levels: int,
+        rank: int,
+        active: Sequence[bool],
+        way: str = "auto",
+        slope: float = SLOPE,
+    ) -> None:
         super().__init__()
         check_way(way)
         self.way, self.active = way, tuple(active)
         levels = min(levels, deepest(points))
         self.matrices = HSSMatrix.stack([HSSMatrix(points, points, levels, rank) for _ in active])
-        self.slopes = nn.Parameter(torch.full((sum(active),), SLOPE))
+        self.slopes = nn.Parameter(torch.full((sum(active),), float(slope)))
 
     def forward(self, z: Tensor) -> Tensor:
         weight, way, maps = self.matrices, way_now(self.way), self.matrices.factors()
@@ -116,6 +139,12 @@ class HSSChain(nn.Module):
         if z.device.type == "cpu" and not torch.compiler.is_compiling():  # a graph needs no derivative by hand
             return chain(z, expand(maps, *cuts(way, [axis], CHAIN)), self.slopes, self.active)
         return self.one_by_one(z, expand(maps, *cuts(way, [axis], machine_of(z.device))), forest_map)
+
+    @torch.no_grad()
+    def zero_(self) -> None:
+        """Make the last map, and so the chain, zero."""
+        for outermost in self.matrices.outermost:
+            outermost[-1].zero_()
 
     def one_by_one(self, z: Tensor, maps: Factors, apply: Callable[..., Tensor]) -> Tensor:
         """``apply(z, [matrix], slope=..)`` for each map."""

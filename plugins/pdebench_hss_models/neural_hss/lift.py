@@ -1,6 +1,7 @@
 """Maps between a task's channels and the one field that the HSS layers act on: the lift and the projection.
 
-Fields  (batch, channels, *grid)  ->  (batch, channels', *grid').  Linear, without bias. Kinds:
+Fields  (batch, channels, *grid)  ->  (batch, channels', *grid').  Linear, without bias; ``zero_`` makes a map zero in
+such a way that gradients still reach it. Kinds:
 
     none    nothing: one channel, same grid
     hss     out_o = sum_c H_oc(Z_c), an m-dimensional HSS map for each pair of channels
@@ -60,18 +61,23 @@ def field_map(
 class ChannelSum(nn.Module):
     """out_o = sum_c M_oc(in_c): a map of its own for each pair of channels."""
 
-    maps: Sequence[Sequence[nn.Module]]  # lists of torch, whose type has no element type
+    maps: Sequence[Sequence[HSSMap | DenseMap]]  # lists of torch, whose type has no element type
 
-    def __init__(self, channels: tuple[int, int], make: Callable[[], nn.Module]) -> None:
+    def __init__(self, channels: tuple[int, int], make: Callable[[], HSSMap | DenseMap]) -> None:
         super().__init__()
         ins, outs = channels
         maps = nn.ModuleList(nn.ModuleList(make() for _ in range(ins)) for _ in range(outs))
-        self.maps = cast(Sequence[Sequence[nn.Module]], maps)
+        self.maps = cast(Sequence[Sequence[HSSMap | DenseMap]], maps)
 
     def forward(self, x: Tensor) -> Tensor:
         fields = x.unbind(1)
         sums = [reduce(add, (m(z) for m, z in zip(row, fields, strict=True))) for row in self.maps]
         return torch.stack(sums, dim=1) if len(sums) > 1 else sums[0].unsqueeze(1)
+
+    def zero_(self) -> None:
+        for row in self.maps:
+            for one in row:
+                one.zero_()
 
 
 class DenseMap(nn.Module):
@@ -85,6 +91,10 @@ class DenseMap(nn.Module):
     def reset_parameters(self) -> None:
         for weight in self.axes:
             nn.init.normal_(weight, std=1 / math.sqrt(weight.shape[-1]))
+
+    @torch.no_grad()
+    def zero_(self) -> None:
+        self.axes[0].zero_()
 
     def forward(self, z: Tensor) -> Tensor:
         matrices = [Factors((weight.unsqueeze(1),), (), ()) for weight in self.axes]
@@ -102,6 +112,10 @@ class CPMap(nn.Module):
         self.v = nn.ParameterList(nn.Parameter(torch.randn(rank, n) / math.sqrt(n)) for n in ins)
         self.u = nn.ParameterList(nn.Parameter(torch.randn(rank, n)) for n in outs)
         self.c = nn.Parameter(torch.full((rank,), 1 / math.sqrt(rank)))
+
+    @torch.no_grad()
+    def zero_(self) -> None:
+        self.c.zero_()
 
     def forward(self, x: Tensor) -> Tensor:
         *outer, last = self.v

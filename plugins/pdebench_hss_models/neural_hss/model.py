@@ -6,6 +6,9 @@ All layers act on one field of size embed x ... x embed. The lift has a map for 
 projection has a map for each output channel (see `lift`). Input channels that are numbers rather than fields (constant
 over the grid, like Gray-Scott's f and k) would waste a map: the last ``scalars`` channels enter as their mean times a
 learned rank-one field.
+
+How it starts (docs/models.md has the study): every factor is normal; then, with ``init="zero"``, the last map is made
+zero, so that the network starts as the zero map and grows from there. All slopes start at ``slope``.
 """
 
 from __future__ import annotations
@@ -15,8 +18,10 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from .layer import HSSChain, HSSLayer
+from .layer import SLOPE, HSSChain, HSSLayer
 from .lift import field_map
+
+INITS = ("zero", "normal")
 
 if TYPE_CHECKING:
     from pdebench_hss import TaskInfo
@@ -33,6 +38,8 @@ class NeuralHSS(nn.Module):
     scalars         how many of the last input channels are constant over the grid
     cp_rank         terms of a cp lift or projection
     way             how factors are applied: tree, collapsed, dense, triton, or auto (the one expected to be fastest)
+    init            zero: starts as the zero map; normal: as a random one
+    slope           where the slopes of LeakyReLU start; at 1 the network starts linear
     """
 
     def __init__(
@@ -49,8 +56,12 @@ class NeuralHSS(nn.Module):
         scalars: int = 0,
         cp_rank: int = 64,
         way: str = "auto",
+        init: str = "zero",
+        slope: float = SLOPE,
     ) -> None:
         super().__init__()
+        if init not in INITS:
+            raise ValueError(f"init {init!r} is not one of {', '.join(INITS)}")
         if not 0 <= scalars < task.in_channels:
             raise ValueError(
                 f"scalars={scalars} must be at least 0 and leave a field among the {task.in_channels} input channels"
@@ -69,11 +80,20 @@ class NeuralHSS(nn.Module):
         self.scalars = ScalarFields(scalars, inner) if scalars else None
         self.layers: nn.Module
         if on_line:
-            self.layers = HSSChain(inner[0], levels, rank, [False] * first + [True] * layers + [False] * last, way)
+            active = [False] * first + [True] * layers + [False] * last
+            self.layers = HSSChain(inner[0], levels, rank, active, way, slope)
         else:
-            self.layers = nn.Sequential(*(HSSLayer(inner, **tree) for _ in range(layers)))
+            self.layers = nn.Sequential(*(HSSLayer(inner, **tree, slope=slope) for _ in range(layers)))
         projection = "none" if last else projection
         self.projection = field_map(projection, (1, task.out_channels), (inner, grid), cp_rank=cp_rank, **tree)
+        if init == "zero":
+            self.last_map.zero_()
+
+    @property
+    def last_map(self) -> Any:
+        if not isinstance(self.projection, nn.Identity):
+            return self.projection
+        return self.layers[-1] if isinstance(self.layers, nn.Sequential) else self.layers
 
     def forward(self, x: Tensor) -> Tensor:
         if self.scalars is None:

@@ -53,8 +53,13 @@ class HSSMatrix(nn.Module):
     @torch.no_grad()
     def scale_(self, factor: float) -> None:
         """Multiply the matrices by a number."""
-        for outermost in (self.D[0], *self.U[:1]):
+        for outermost in self.outermost:
             outermost.mul_(factor)
+
+    @property
+    def outermost(self) -> list[nn.Parameter]:
+        """Every entry of a matrix is linear in these together: D and U of the leaves."""
+        return [self.D[0], *self.U[:1]]
 
     def factors(self) -> Factors:
         # The dictionaries behind the lists: iterating over a ParameterList takes longer than a small product.
