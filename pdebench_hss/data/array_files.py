@@ -70,7 +70,8 @@ def _numpy(path: Path, stack: contextlib.ExitStack) -> Any:
 
 
 def _npz(path: Path, stack: contextlib.ExitStack) -> Any:
-    loaded = np.load(path, allow_pickle=False)
+    # Opened here: numpy would leave a file open that it can't read.
+    loaded = np.load(stack.enter_context(path.open("rb")), allow_pickle=False)
     if isinstance(loaded, np.ndarray):
         return loaded
     return _Lazy(stack.enter_context(loaded).files, loaded.__getitem__)
