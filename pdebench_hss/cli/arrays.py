@@ -140,6 +140,7 @@ def inspect_files(files: list[str] | None, registry: Any) -> None:
         task = read_task_file(Path(file))
         spec = registry.task(task.name).spec
         source = find_source(spec)
+        assert source is not None  # it has no generator
         findings = inspect(spec, source)
         for line in (sentence(spec, findings), *(f"note: {note}" for note in findings.notes)):
             print(line, file=sys.stderr)
