@@ -37,7 +37,7 @@ def add(
     linear: Annotated[bool, typer.Option("--linear", help="Outputs are linear in the inputs.")] = False,
     evolves: Annotated[bool, typer.Option("--evolves", help="Inputs are the outputs' fields, earlier.")] = False,
     domain: Annotated[str, typer.Option(help="Ends of every axis, e.g. 0:1,0:2.  [default: 0:1]")] = "",
-    title: Annotated[str, typer.Option(help="How tables call it.  [default: its name]")] = "",
+    title: Annotated[str, typer.Option(help="How tables call it.  [default: from its name]")] = "",
     allow_duplicates: Annotated[
         bool, typer.Option("--allow-duplicates", help="Test samples may be copies of train samples.")
     ] = False,

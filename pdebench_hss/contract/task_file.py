@@ -141,7 +141,7 @@ def spec_of(task: TaskFile) -> TaskSpec:
     try:
         return TaskSpec(
             name=task.name,
-            title=task.title or task.name,
+            title=task.title or task.name.replace("_", " ").capitalize(),
             equation=task.equation or ("u(t + dt) = F(u(t))" if task.rollout else "y = F(x)"),
             dim=len(grid),
             in_channels=inputs[0],
@@ -165,7 +165,7 @@ def spec_of(task: TaskFile) -> TaskSpec:
             description=task.description,
         )
     except ValueError as error:
-        raise UsageError(f"arrays {task.name!r}: {error}") from None
+        raise UsageError(str(error)) from None  # it names the task
 
 
 def files_of(task: TaskFile) -> tuple[str, dict[str, str]]:
