@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,6 +13,8 @@ import pytest
 
 # Tests run side by side, one core each; what they start inherits this, so that a run in a test has one job by default.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+# What the developer has added to the cache is no task of these tests, not even where they are collected.
+os.environ["PDEBENCH_HSS_CACHE"] = os.path.join(tempfile.gettempdir(), "pdebench-hss-tests-outside-of-a-test")
 if (worker := os.environ.get("PYTEST_XDIST_WORKER", "")) and hasattr(os, "sched_setaffinity"):
     cores = sorted(os.sched_getaffinity(0))
     os.sched_setaffinity(0, {cores[int(worker.removeprefix("gw")) % len(cores)]})

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -12,9 +11,11 @@ from typing import Any
 import numpy as np
 
 from ..base.hashing import digest, seed_from
+from ..base.places import cache_dir
+from ..contract.description import describe
 from ..contract.identity import generator_of
 from ..contract.registry import Registered
-from ..contract.task import Scale, TaskInfo, TaskSpec, describe
+from ..contract.task import Scale, TaskInfo, TaskSpec
 from . import sources
 from .sources import HashProgress, Source
 
@@ -117,19 +118,15 @@ def sample_seeds(spec: TaskSpec, split: str, start: int, stop: int, seed: int = 
     return [seed_from("data", spec.dataset, split, seed, group) for group in groups]
 
 
-def cache_dir() -> Path:
-    """``PDEBENCH_HSS_CACHE``, or the user's cache directory."""
-    if chosen := os.environ.get("PDEBENCH_HSS_CACHE"):
-        return Path(chosen)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "pdebench-hss"
-
-
 def data_dir() -> Path:
     return cache_dir() / "data"
 
 
 def find_source(
-    path: str | Path | None, tasks: Sequence[TaskSpec], progress: HashProgress = lambda path, done, total: None
+    spec: TaskSpec, data_dir: str | Path | None = None, progress: HashProgress = lambda path, done, total: None
 ) -> Source | None:
-    """What ``--data-dir`` names, identified by its content; None if it names nothing."""
-    return sources.identify(Path(path), cache_dir() / "sources", tasks, progress) if path else None
+    """The files of a task, identified by their content: those that ``--data-dir`` names, or its own; None if its data
+    are generated."""
+    if not data_dir and spec.generate is not None:
+        return None
+    return sources.identify(spec, data_dir or spec.files, cache_dir() / "sources", progress)
