@@ -40,26 +40,32 @@ def load(dataset: Dataset, n_train: int | None = None, path: Path | None = None)
 
 
 def verify(path: Path) -> hdf5.Header:
-    with _naming(path):
+    with naming(path):
         return hdf5.verify(path)
 
 
 def peek(path: Path) -> hdf5.Header:
     """The header alone, without a look at the content: what is read later is compared with its checksums then."""
-    with _naming(path):
+    with naming(path):
         return hdf5.read_header(path)
 
 
 def read_split(dataset: Dataset, path: Path, split: str, count: int | None = None) -> Split:
     """One split as the task sees it."""
-    with _naming(path):
+    with naming(path):
         arrays = hdf5.read_split(path, split, count)
-    if dataset.spec.view is not None:
-        arrays = call_target(dataset.spec.view)(*arrays)
-    if dataset.spec.history > 1:
-        arrays = with_history(*arrays, dataset.spec.history)
+    arrays = as_seen(dataset, *arrays)
     check_shapes(dataset.spec.info(dataset.scale, dataset.params), *arrays)
     return Split(*arrays)
+
+
+def as_seen(dataset: Dataset, inputs: np.ndarray, outputs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Stored samples, all of a split or some, as the task sees them."""
+    if dataset.spec.view is not None:
+        inputs, outputs = call_target(dataset.spec.view)(inputs, outputs)
+    if dataset.spec.history > 1:
+        inputs, outputs = with_history(inputs, outputs, dataset.spec.history)
+    return inputs, outputs
 
 
 def with_history(inputs: np.ndarray, outputs: np.ndarray, frames: int) -> tuple[np.ndarray, np.ndarray]:
@@ -70,14 +76,14 @@ def with_history(inputs: np.ndarray, outputs: np.ndarray, frames: int) -> tuple[
 
 def read_inputs(dataset: Dataset, path: Path, split: str) -> np.ndarray:
     """The inputs of a split as they are stored: outputs are not read."""
-    with _naming(path):
+    with naming(path):
         inputs = hdf5.read_array(path, split, "inputs")
     check_shapes(dataset.spec.info(dataset.scale, dataset.params), inputs)
     return inputs
 
 
 @contextlib.contextmanager
-def _naming(path: Path) -> Iterator[None]:
+def naming(path: Path) -> Iterator[None]:
     """Name a damaged file and say how to recover."""
     try:
         yield

@@ -14,12 +14,13 @@ Fletcher-32 and the file's SHA-256 do.
 
 from __future__ import annotations
 
+import bisect
 import io
 import math
 import operator
 import os
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import h5py
@@ -82,9 +83,60 @@ def read(file: io.FileIO, chart: dict[str, Any], count: int | None = None) -> np
     if room > os.fstat(file.fileno()).st_size:
         raise WrongChunk
     content = np.empty(room, np.uint8)
-    for where, start, size, expected in chunks:
-        place = content[start : start + size]
-        file.seek(where)
-        if file.readinto(place.data) != size or check(place) != expected:
-            raise WrongChunk
+    for chunk in chunks:
+        _read_chunk(file, chunk, content[chunk[1] : chunk[1] + chunk[2]])
     return content[:wanted].view(dtype).reshape(count, *shape)
+
+
+def _read_chunk(file: io.FileIO, chunk: Sequence[int], place: np.ndarray) -> None:
+    where, _, size, expected = chunk
+    file.seek(where)
+    if file.readinto(place.data) != size or check(place) != expected:
+        raise WrongChunk
+
+
+class ChartedArray:
+    """An array of an open file of which a part is read at a time; every chunk that it needs is checked as a whole."""
+
+    def __init__(self, file: io.FileIO, chart: dict[str, Any]) -> None:
+        self.file, self.dtype, self.shape = file, np.dtype(chart["dtype"]), tuple(chart["shape"])
+        self.chunks: list[list[int]] = chart["chunks"]
+        self._starts = [chunk[1] for chunk in self.chunks]
+        self._scratch = np.empty(max(chunk[2] for chunk in self.chunks), np.uint8)
+
+    def read(self, *place: slice | int) -> np.ndarray:
+        """A run of neighbours in memory: whole numbers along the first axes, then at most one slice."""
+        begin, end, shape = self._run(place)
+        content = np.empty(end - begin, np.uint8)
+        for chunk in self._needed(begin, end):
+            _, start, size, _ = chunk
+            if begin <= start and start + size <= end:
+                _read_chunk(self.file, chunk, content[start - begin : start - begin + size])
+                continue
+            scratch = self._scratch[:size]
+            _read_chunk(self.file, chunk, scratch)
+            first, last = max(begin, start), min(end, start + size)
+            content[first - begin : last - begin] = scratch[first - start : last - start]
+        return content.view(self.dtype).reshape(shape)
+
+    def soon(self, *place: slice | int) -> None:
+        """Ask the system to read a run ahead of time, where it can be asked."""
+        if hasattr(os, "posix_fadvise"):
+            begin, end, _ = self._run(place)
+            for where, _, size, _ in self._needed(begin, end):
+                os.posix_fadvise(self.file.fileno(), where, size, os.POSIX_FADV_WILLNEED)
+
+    def _run(self, place: Sequence[slice | int]) -> tuple[int, int, tuple[int, ...]]:
+        """Its first byte, the byte after its last, and its shape."""
+        begin, shape = 0, list(self.shape)
+        length = self.dtype.itemsize * math.prod(shape)  # of what is left after the axes so far
+        end = length
+        for axis in place:
+            length //= shape[0]
+            first, stop, _ = axis.indices(shape[0]) if isinstance(axis, slice) else (axis, axis + 1, 1)
+            begin, end = begin + first * length, begin + stop * length
+            shape = [stop - first, *shape[1:]] if isinstance(axis, slice) else shape[1:]
+        return begin, end, tuple(shape)
+
+    def _needed(self, begin: int, end: int) -> list[list[int]]:
+        return self.chunks[bisect.bisect_right(self._starts, begin) - 1 : bisect.bisect_left(self._starts, end)]

@@ -194,6 +194,41 @@ def _read_chunks(content: io.FileIO, name: str, chart: dict[str, Any], count: in
         raise CorruptData(f"a chunk of {name} does not match its checksum") from None
 
 
+class OpenSplit:
+    """The arrays of one split in a file that stays open, read a part at a time and checked as whole splits are."""
+
+    def __init__(self, path: Path, split: str) -> None:
+        self.path, self.split = path, split
+        with _forgetting(path), _one_line():
+            self._content = path.open("rb", buffering=0)
+            charts = _remembered(path, self._content.fileno()).get("charts", {})
+            found = {name: charts.get(f"{split}/{name}") for name in ARRAYS}
+            if all(found.values()):
+                self._arrays = {name: checked_chunks.ChartedArray(self._content, found[name]) for name in ARRAYS}
+            else:
+                file = h5py.File(path, "r")
+                self._arrays = {name: file[split][name] for name in ARRAYS}
+            self.shapes = {name: tuple(array.shape) for name, array in self._arrays.items()}
+            self.dtype = self._arrays["inputs"].dtype
+
+    def read(self, name: str, *place: slice | int) -> np.ndarray:
+        """``array[place]`` of the array with that name; raises `CorruptData`."""
+        array = self._arrays[name]
+        with _forgetting(self.path), _one_line():
+            if isinstance(array, h5py.Dataset):
+                return array[place]
+            try:
+                return array.read(*place)
+            except (ValueError, TypeError, IndexError):  # a wrong chunk, or a chart that is damaged itself
+                raise CorruptData(f"a chunk of {self.split}/{name} does not match its checksum") from None
+
+    def soon(self, name: str, *place: slice | int) -> None:
+        """What will be read next: a hint."""
+        array = self._arrays[name]
+        if not isinstance(array, h5py.Dataset):
+            array.soon(*place)
+
+
 @contextlib.contextmanager
 def _reading(path: Path) -> Iterator[h5py.File]:
     """The file as HDF5 sees it. Every chunk is wanted once: a cache of them would be one more copy."""
