@@ -47,7 +47,7 @@ class StoredSplit:
     def take(self, positions: Sequence[int] | np.ndarray) -> Split:
         """The samples at these places among the chosen ones."""
         inputs, outputs = (self._stored(name, self.chosen[positions]) for name in hdf5.ARRAYS)
-        inputs, outputs = as_seen(self.dataset, inputs, outputs)
+        inputs, outputs = as_seen(self.dataset.spec, inputs, outputs)
         check_shapes(self.task, inputs, outputs)
         return Split(inputs, outputs)
 
