@@ -104,6 +104,10 @@ class ChartedArray:
         self._starts = [chunk[1] for chunk in self.chunks]
         self._scratch = np.empty(max(chunk[2] for chunk in self.chunks), np.uint8)
 
+    @property
+    def scratch_bytes(self) -> int:
+        return self._scratch.nbytes
+
     def read(self, *place: slice | int) -> np.ndarray:
         """A run of neighbours in memory: whole numbers along the first axes, then at most one slice."""
         begin, end, shape = self._run(place)

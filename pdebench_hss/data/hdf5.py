@@ -33,6 +33,7 @@ FORMAT = 1
 SPLITS = ("train", "test")
 ARRAYS = ("inputs", "outputs")
 BLOCK_BYTES = 32 << 20
+HDF5_CACHE = 1 << 20  # of chunks, per array
 CHUNK_BYTES = 1 << 20  # HDF5's cache holds a chunk of this size, so that one written in two goes is checksummed once
 
 
@@ -206,7 +207,7 @@ class OpenSplit:
             if all(found.values()):
                 self._arrays = {name: checked_chunks.ChartedArray(self._content, found[name]) for name in ARRAYS}
             else:
-                file = h5py.File(path, "r")
+                file = h5py.File(path, "r", rdcc_nbytes=HDF5_CACHE)
                 self._arrays = {name: file[split][name] for name in ARRAYS}
             self.shapes = {name: tuple(array.shape) for name, array in self._arrays.items()}
             self.dtype = self._arrays["inputs"].dtype
@@ -221,6 +222,12 @@ class OpenSplit:
                 return array.read(*place)
             except (ValueError, TypeError, IndexError):  # a wrong chunk, or a chart that is damaged itself
                 raise CorruptData(f"a chunk of {self.split}/{name} does not match its checksum") from None
+
+    @property
+    def scratch_bytes(self) -> int:
+        """Of the memory it needs besides what it returns."""
+        arrays = self._arrays.values()
+        return sum(HDF5_CACHE if isinstance(array, h5py.Dataset) else array.scratch_bytes for array in arrays)
 
     def soon(self, name: str, *place: slice | int) -> None:
         """What will be read next: a hint."""

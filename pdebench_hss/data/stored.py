@@ -36,8 +36,17 @@ class StoredSplit:
         return self.dataset.sample_bytes
 
     @property
+    def itemsize(self) -> int:
+        return self._file.dtype.itemsize
+
+    @property
     def nbytes(self) -> int:
         return len(self) * self.sample_bytes
+
+    @property
+    def scratch_bytes(self) -> int:
+        """Of the memory that reading needs."""
+        return self._file.scratch_bytes
 
     @property
     def has_frames(self) -> bool:

@@ -20,7 +20,7 @@ from collections.abc import Iterator
 import numpy as np
 
 BUFFER = 8192  # values: numpy's default buffer size
-LEAF = 1 << 19  # values; more than the 128 that numpy adds without halving
+LEAF = 1 << 16  # values; more than the 128 that numpy adds without halving
 MULTIPLE = 8
 COMBINE = 0  # in a plan of sums: the last two are added
 

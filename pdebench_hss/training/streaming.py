@@ -1,6 +1,6 @@
 """Training pairs of samples that stay in their file: the same pairs, to the bit, in a bounded amount of memory.
 
-    resident = WORK + one batch + as many normalised pairs as there is room for
+    resident = work on a block of them + one batch + as many normalised pairs as there is room for
 
 The pairs that are kept are the first ones: batches are drawn at random, so any choice is found as often. The others are
 read, cut into windows and normalised again whenever a batch wants them; what the next batch wants is announced to the
@@ -24,8 +24,9 @@ from ..data.stored import StoredSplit
 from .normalization import BlockwiseFit, Normalizer
 from .windows import TrainSet, normalised, repeated, trajectories, windows
 
-BLOCK = 4 << 20  # bytes of samples that are read, or normalised, at a time; at least one sample or pair
-TEMPORARIES = 8  # arrays of a block's size, in float64, while it is read and normalised
+BLOCK = 4 << 20  # bytes of float64 that are read, or normalised, at a time; at least one sample or pair
+TEMPORARIES = 8  # arrays of a block's size while it is read and normalised
+WORK_SHARE = 4  # the work on blocks may take this part of the limit
 IN_MEMORY = {False: 4, True: 8}  # the same while whole sets are prepared (`windows.prepare`): steady, rollout
 
 
@@ -41,8 +42,8 @@ class StreamedSet:
     def __init__(self, split: StoredSplit, dtype: torch.dtype, unroll: int, batch: int, limit: int) -> None:
         self.split, self.dtype, self.unroll = split, dtype, unroll
         self.task: TaskInfo = split.task
-        steps = self.task.size.steps - unroll + 1 if self.task.rollout else 1
-        self._windows = steps  # per sample
+        self._windows = self.task.size.steps - unroll + 1 if self.task.rollout else 1  # per sample
+        self._block = min(BLOCK, limit // (WORK_SHARE * TEMPORARIES))
         self._last = self.task.size.steps + self.task.history - 1  # frame of a trajectory
         self.normalizer = self._fit()
         self._resident = self._room(batch, limit)  # pairs
@@ -82,10 +83,11 @@ class StreamedSet:
         return min(len(self), (limit - needed) // self.pair_bytes)
 
     def _work(self) -> int:
-        """Bytes of temporary arrays."""
-        frames = self.split.has_frames or not self.task.rollout
-        one = 8 * math.prod(self._shapes[0]) * (self.task.history + self.unroll) if frames else self.split.sample_bytes
-        return TEMPORARIES * max(2 * BLOCK, one)
+        """Bytes of temporary arrays: of a block, or of the sample or the frames that a pair is made of."""
+        values = self.split.sample_bytes // self.split.itemsize
+        if self.split.has_frames:
+            values = (self.task.history + self.unroll) * math.prod(self.task.grid) * self.task.out_channels
+        return TEMPORARIES * max(self._block, 8 * values) + self.split.scratch_bytes
 
     def pairs(self, index: Tensor) -> tuple[Tensor, Tensor]:
         """Inputs and outputs of some pairs: from memory, or from the file."""
@@ -106,7 +108,8 @@ class StreamedSet:
     def _read(self, index: Tensor, wanted: Tensor, x: Tensor, y: Tensor) -> None:
         """Fill the places ``wanted`` of a batch, in the order of the file and a block at a time."""
         wanted = wanted[index[wanted].argsort()]
-        for places in wanted.split(max(1, BLOCK // (2 * self.pair_bytes))):
+        values = self.pair_bytes // self.dtype.itemsize
+        for places in wanted.split(max(1, self._block // (8 * values))):
             inputs, outputs = self._physical(index[places].numpy())
             x[places], y[places] = normalised(inputs, outputs, self.normalizer, self.dtype, self.unroll)
 
@@ -150,7 +153,7 @@ class StreamedSet:
         return Normalizer(repeated(inputs, self.task.history), outputs)
 
     def _samples(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        step = max(1, BLOCK // self.split.sample_bytes)
+        step = max(1, self._block * self.split.itemsize // (8 * self.split.sample_bytes))
         for start in range(0, len(self.split), step):
             samples = self.split.take(np.arange(start, min(start + step, len(self.split))))
             yield samples.inputs, samples.outputs
@@ -158,7 +161,8 @@ class StreamedSet:
     def _steps(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Frames and what follows from each to the next, both ``(steps, c, *grid)``."""
         last = self._last
-        step = max(1, BLOCK * (last + 1) // self.split.sample_bytes) if self.split.has_frames else last
+        frame = 8 * math.prod(self.task.grid) * self.task.out_channels  # bytes
+        step = max(1, self._block // frame) if self.split.has_frames else last
         for sample in range(len(self.split)):
             for start in range(0, last, step):
                 frames = self._frames(sample, start, min(start + step, last) + 1)
