@@ -8,11 +8,13 @@ A sample is a window of one trajectory, of whose frames every ``stride``-th is u
 
 Windows of rollouts share no step; those of pairs start at every frame. A scale with fewer samples than there are
 windows takes them evenly from all trajectories of all files, in an order that is shuffled once and for all, so that the
-first n of them are like the rest. Only the frames and fields that are needed are read.
+first n of them are like the rest. Only the frames and fields that are needed are read; a scale's ``strides`` then thin
+out the grid.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -62,41 +64,37 @@ class Windows:
         return np.random.default_rng(seed_from("well", name)).permutation(chosen)
 
 
-def windows_of(files: tuple[WellFile, ...], *, stride: int, steps: int, frames: int, rollout: bool) -> Windows:
-    span = (steps if rollout else frames) * stride + 1
+def windows_of(files: tuple[WellFile, ...], *, stride: int, steps: int, rollout: bool) -> Windows:
+    """Of ``steps`` steps: those of a rollout, or from the oldest frame of a pair to its output."""
+    span = steps * stride + 1
     return Windows(files, span, span - 1 if rollout else 1)
 
 
-def read(
-    folder: Path,
-    size: Scale,
-    *,
-    fields: Sequence[str],
-    given: Sequence[str] = (),
-    stride: int = 1,
-    frames: int = 1,
-    rollout: bool = True,
-) -> dict[str, Iterator[Pair]]:
-    """Blocks of inputs and outputs of both splits; ``size`` says how many samples and how many steps."""
-    layout = look(folder)
-    if layout.grid != size.grid:
-        raise DataError(f"{folder} has a grid of {layout.grid}, and the task one of {size.grid}")
-    predicted = layout.choose(fields, varying=True)
-    extra = layout.choose(given, varying=False) if given else ()
-    shape = {"stride": stride, "steps": size.steps, "frames": frames, "rollout": rollout}
+def read(folder: Path, size: Scale) -> dict[str, Iterator[Pair]]:
+    """Blocks of inputs and outputs of both splits, as the scale's options say what they are made of."""
+    layout, options = look(folder), size.options
+    predicted = layout.choose(options["fields"], varying=True)
+    given = layout.choose(options["given"], varying=False) if options["given"] else ()
+    stride, frames, rollout = options["stride"], options["frames"], not given
+    thinned = tuple(slice(None, None, each) for each in options["strides"])
 
     def blocks(split: str, count: int) -> Iterator[Pair]:
-        windows = windows_of(layout.files[split], **shape)
-        reader = _Reader(layout, predicted, extra, windows.span, stride)
-        sample_bytes = 4 * len(range(0, windows.span, stride)) * sum(f.components for f in predicted)
-        step = max(1, BLOCK_BYTES // (sample_bytes * int(np.prod(layout.grid))))
+        windows = windows_of(
+            layout.files[split], stride=stride, steps=size.steps if rollout else frames, rollout=rollout
+        )
+        reader = _Reader(layout, predicted, given, windows.span, stride)
         chosen = windows.spread(count, split)
-        for start in range(0, count, step):
-            samples = [reader.sample(*windows[int(i)], rollout) for i in chosen[start : start + step]]
-            inputs, outputs = zip(*samples, strict=True)
-            yield np.stack(inputs), np.stack(outputs)
+        for start, stop in _ranges(count, reader.sample_bytes):
+            samples = [reader.sample(*windows[int(i)], rollout) for i in chosen[start:stop]]
+            yield tuple(np.stack([array[(..., *thinned)] for array in arrays]) for arrays in zip(*samples, strict=True))
 
     return {"train": blocks("train", size.train), "test": blocks("test", size.test)}
+
+
+def _ranges(count: int, each: int) -> Iterator[tuple[int, int]]:
+    """Of samples of so many bytes, a block at a time."""
+    step = max(1, BLOCK_BYTES // each)
+    return ((start, min(start + step, count)) for start in range(0, count, step))
 
 
 @dataclass(frozen=True)
@@ -106,6 +104,11 @@ class _Reader:
     given: tuple[WellField, ...]
     span: int
     stride: int
+
+    @property
+    def sample_bytes(self) -> int:
+        frames = len(range(0, self.span, self.stride))
+        return 4 * frames * sum(field.components for field in self.predicted) * math.prod(self.layout.grid)
 
     def sample(self, file: WellFile, trajectory: int, start: int, rollout: bool) -> Pair:
         times = slice(start, start + self.span, self.stride)

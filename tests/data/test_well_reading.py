@@ -11,10 +11,11 @@ from the_well.data import WellDataset
 from well_files import write_well
 
 from pdebench_hss.base.errors import PdebenchError
+from pdebench_hss.contract.well_task_file import WellTaskFile, well_spec
 from pdebench_hss.data.reading import read_whole
+from pdebench_hss.data.well_finding import find, sentence
 from pdebench_hss.data.well_layout import look
 from pdebench_hss.data.well_reading import windows_of
-from pdebench_hss.data.well_task import WellChoice, well_task
 
 SHAPES = {
     "2D vector field": {"grid": (8, 6), "fields": {"velocity": 1, "tracer": 0}, "boundary": "WALL"},
@@ -34,15 +35,15 @@ def folder(request, tmp_path):
 
 
 def splits_of(folder, scale="paper", **choice):
-    spec, _ = well_task("mine", WellChoice(str(folder), **choice))
+    spec = well_spec(WellTaskFile("mine", str(folder), **choice))
     return spec, read_whole(spec, folder, spec.scales[scale], {})
 
 
 def windows_in_order(spec, folder, split):
     """File, trajectory and first frame of each sample that the reader gives, in its order."""
-    size, params = spec.scales["paper"], spec.params
-    shape = {name: params[name] for name in ("stride", "frames", "rollout")}
-    windows = windows_of(look(folder).files[split], steps=size.steps, **shape)
+    size = spec.scales["paper"]
+    steps, stride = size.steps if spec.rollout else size.options["frames"], size.options["stride"]
+    windows = windows_of(look(folder).files[split], stride=stride, steps=steps, rollout=spec.rollout)
     count = getattr(size, split)
     assert count == len(windows)
     return [windows[int(i)] for i in windows.spread(count, split)]
@@ -103,11 +104,12 @@ def test_pairs_have_the_newest_frames_first_then_fields_and_scalars_that_are_giv
 
 def test_what_is_known_of_a_data_set(tmp_path):
     folder = write_well(tmp_path, **SHAPES["2D vector field"])
-    spec, said = well_task("flow", WellChoice(str(folder), fields=("velocity",), steps=3, history=2))
-    assert said == (
-        "flow: made_up of The Well on 8 x 6 points (x wall, y wall); velocity over 3 steps, history 2; "
+    task = WellTaskFile("flow", str(folder), fields=("velocity",), steps=3, history=2)
+    assert sentence(task, find(task)) == (
+        "flow: made_up of The Well on 8 x 6 points (x wall, y wall); velocity over 3 steps, from 2 frames; "
         "10 train / 10 test"
     )
+    spec = well_spec(task)
     assert (spec.dim, spec.in_channels, spec.out_channels, spec.history) == (2, 2, 2, 2)
     assert (spec.periodic, spec.boundary) == (False, "mixed")
     data = WellDataset(path=str(folder), well_split_name="train")
@@ -117,14 +119,14 @@ def test_what_is_known_of_a_data_set(tmp_path):
 
 def test_coordinates_of_a_periodic_box(tmp_path):
     folder = write_well(tmp_path, (4, 6, 5), frames=3)
-    spec, _ = well_task("box", WellChoice(str(folder)))
+    spec = well_spec(WellTaskFile("box", str(folder)))
     assert spec.periodic
     np.testing.assert_allclose(spec.domain, [(0, 1)] * 3, rtol=1e-6)
 
 
 def test_a_small_scale_takes_samples_from_all_files_and_no_other_frames(tmp_path, monkeypatch):
     folder = write_well(tmp_path, (8,), trajectories=(5, 5, 5, 5), frames=9)
-    spec, _ = well_task("mine", WellChoice(str(folder), steps=2))
+    spec = well_spec(WellTaskFile("mine", str(folder), steps=2))
     assert spec.scales["smoke"].train == 8
     read = []
     original = h5py.Dataset.__getitem__
@@ -144,7 +146,7 @@ def test_a_small_scale_takes_samples_from_all_files_and_no_other_frames(tmp_path
 
 def test_the_first_samples_are_like_the_rest(tmp_path):
     folder = write_well(tmp_path, (8,), trajectories=(10,) * 4, frames=3)
-    spec, _ = well_task("mine", WellChoice(str(folder), steps=2))
+    spec = well_spec(WellTaskFile("mine", str(folder), steps=2))
     first = [file.path.name for file, _, _ in windows_in_order(spec, folder, "train")[:12]]
     assert len(set(first)) >= 3  # shuffled, and the same each time
     assert first == [file.path.name for file, _, _ in windows_in_order(spec, folder, "train")[:12]]
@@ -236,11 +238,11 @@ def test_values_that_are_not_finite(tmp_path):
 @pytest.mark.parametrize(
     ("choice", "message"),
     [
-        ({"steps": 7}, "7 steps of 1 frames with a history of 1 were asked for; the files have 7 frames: at most 6"),
+        ({"steps": 7}, "7 steps of 1 frames with a history of 1 were asked for; its trajectories have 7 frames"),
         ({"steps": 2, "history": 3}, "2 steps of 1 frames with a history of 3"),
         ({"stride": 7}, "0 steps of 7 frames"),
-        ({"stride": 0}, "--stride must be at least 1, not 0"),
-        ({"given": ("gravity",), "steps": 2}, "--steps is for rollouts, and a task with --given predicts one step"),
+        ({"stride": 0}, "stride must be a whole number of at least 1, not 0"),
+        ({"given": ("gravity",), "steps": 2}, "steps are of rollouts, and a task with something given predicts one"),
     ],
 )
 def test_windows_that_do_not_fit(tmp_path, choice, message):
