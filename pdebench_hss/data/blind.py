@@ -67,9 +67,11 @@ def load(
     held: Split | None = None
     if stored:
         chosen = np.zeros(n_train or dataset.size.train, bool) if held_out is None else held_out
-        left, put_aside = (StoredSplit(dataset, path, "train", np.flatnonzero(mask)) for mask in (~chosen, chosen))
-        held = put_aside.take(np.arange(len(put_aside))) if held_out is not None else None
-        return BlindData(task, left, inputs, header.sha256, header.seconds_per_sample, held)
+        left, put_aside = (np.flatnonzero(mask) for mask in (~chosen, chosen))
+        if len(put_aside):
+            held = StoredSplit(dataset, path, "train", put_aside).take(np.arange(len(put_aside)))
+        rest = StoredSplit(dataset, path, "train", left)
+        return BlindData(task, rest, inputs, header.sha256, header.seconds_per_sample, held)
     train = read_split(dataset, path, "train", n_train)
     if held_out is not None:
         held, train = (Split(train.inputs[mask], train.outputs[mask]) for mask in (held_out, ~held_out))

@@ -16,6 +16,7 @@ import hashlib
 import io
 import json
 import os
+import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -201,13 +202,15 @@ class OpenSplit:
     def __init__(self, path: Path, split: str) -> None:
         self.path, self.split = path, split
         with _forgetting(path), _one_line():
-            self._content = path.open("rb", buffering=0)
-            charts = _remembered(path, self._content.fileno()).get("charts", {})
+            content = path.open("rb", buffering=0)
+            weakref.finalize(self, content.close)
+            charts = _remembered(path, content.fileno()).get("charts", {})
             found = {name: charts.get(f"{split}/{name}") for name in ARRAYS}
             if all(found.values()):
-                self._arrays = {name: checked_chunks.ChartedArray(self._content, found[name]) for name in ARRAYS}
+                self._arrays = {name: checked_chunks.ChartedArray(content, found[name]) for name in ARRAYS}
             else:
                 file = h5py.File(path, "r", rdcc_nbytes=HDF5_CACHE)
+                weakref.finalize(self, file.close)
                 self._arrays = {name: file[split][name] for name in ARRAYS}
             self.shapes = {name: tuple(array.shape) for name, array in self._arrays.items()}
             self.dtype = self._arrays["inputs"].dtype

@@ -107,6 +107,8 @@ class StreamedSet:
 
     def _read(self, index: Tensor, wanted: Tensor, x: Tensor, y: Tensor) -> None:
         """Fill the places ``wanted`` of a batch, in the order of the file and a block at a time."""
+        if not len(wanted):
+            return
         wanted = wanted[index[wanted].argsort()]
         values = self.pair_bytes // self.dtype.itemsize
         for places in wanted.split(max(1, self._block // (8 * values))):

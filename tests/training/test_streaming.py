@@ -130,7 +130,7 @@ def test_a_bit_that_flips_during_training_is_noticed():
     import os
 
     os.utime(copy, ns=(stamp.st_atime_ns, stamp.st_mtime_ns))
-    with pytest.raises(CorruptData, match=r"flipped.h5 in the data cache .* a chunk of train/outputs does not match"):
+    with pytest.raises(CorruptData, match=r"flipped.h5 in the data cache .*a chunk of train/outputs does not match"):
         streamed.pairs(torch.arange(len(streamed)))
 
 
