@@ -125,7 +125,9 @@ def main() -> None:
             for way in list(ways)[:: 1 if turn % 2 else -1]:
                 taken[way].append(in_fork(lambda: work(ways[way])))  # noqa: B023 (called at once)
         gains = {
-            way: in_fork(lambda: gone_through(lambda: training_set(dataset, path, options.batch, ways[way]), options.batch))[0]  # noqa: B023, E501
+            way: in_fork(
+                lambda: gone_through(lambda: training_set(dataset, path, options.batch, ways[way]), options.batch)
+            )[0]  # noqa: B023, E501
             for way in ways
         }
         resident = training_set(dataset, path, options.batch, limit).facts()["resident"]
@@ -144,7 +146,9 @@ def main() -> None:
         f"{human_bytes(stored)} stored; streamed: {resident} pairs resident; load {os.getloadavg()[0]:.1f}"
     )
     print(tabulate(rows, ["", *ways, "streamed, more"], floatfmt=".2f"))
-    print(f"the rule expects {human_bytes(estimate)} in memory; losses of all runs: {'equal' if len(same) == 1 else same}")
+    print(
+        f"the rule expects {human_bytes(estimate)} in memory; losses of all runs: {'equal' if len(same) == 1 else same}"
+    )
     if len(same) > 1:
         sys.exit("missed: the losses differ")
     if max(more) > LIMIT:

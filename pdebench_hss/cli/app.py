@@ -8,6 +8,7 @@ import typer
 
 from ..base.version import __version__
 from . import (
+    arrays,
     bench,
     board,
     check,
@@ -30,6 +31,7 @@ from . import (
     show,
     study,
     tune,
+    well,
 )
 
 app = typer.Typer(
@@ -81,5 +83,8 @@ app.command("pack")(pack.pack)
 app.command("predict")(predict.predict)
 app.command("export")(export.export)
 app.command("bench")(bench.bench)
+data.app.command("add")(arrays.add)
+data.app.command("add-well")(well.add_well)
+data.app.command("remove")(arrays.remove)
 app.add_typer(data.app, name="data")
 app.command("doctor")(doctor.doctor)

@@ -14,7 +14,9 @@ from ..base.errors import UsageError
 from ..contract.registry import load_registry
 from .output import Format, FormatOption, PluginOption, print_rows, warn_broken
 
-app = typer.Typer(help="Make, check, list and remove cached datasets.", no_args_is_help=True, rich_markup_mode=None)
+app = typer.Typer(
+    help="Add your arrays; make, check, list and remove datasets.", no_args_is_help=True, rich_markup_mode=None
+)
 
 TasksOption = Annotated[str, typer.Option(help="Tasks: names, globs, name[key=value], or all.")]
 ScaleOption = Annotated[str, typer.Option(help="smoke, small or paper.")]
@@ -43,9 +45,10 @@ def _datasets(tasks: str, scale: str, seed: int, plugins: list[str] | None, data
 
 @app.command("list")
 def list_(form: FormatOption = Format.table) -> None:
-    """The datasets in the cache."""
+    """The datasets in the cache, and the arrays that were added."""
     from ..base.files import human_bytes
-    from ..data import cache, hdf5
+    from ..base.places import arrays_dir
+    from ..data import adding, cache, hdf5
 
     rows = []
     for path in cache.cached_files():
@@ -68,6 +71,8 @@ def list_(form: FormatOption = Format.table) -> None:
     print_rows(rows, ["dataset", "scale", "train", "test", "seed", "from", "size", "sha256", "file"], form)
     if form is Format.table:
         print(f"in {cache.data_dir()}")
+        for name in adding.added():
+            print(f"arrays {name}: {human_bytes(adding.size_of(name))} in {arrays_dir() / name}")
 
 
 def _made_by(recipe: dict[str, Any]) -> str:
@@ -188,9 +193,10 @@ def _load(task: str, scale: str, seed: int, plugin: list[str] | None) -> Any:
 def verify() -> None:
     """Read every cached dataset and compare its content with the hash it was written with; exit 1 if one differs.
 
-    A dataset that differs is not used any more: what needs it makes it again, or reads its public files again.
+    A dataset that differs is not used any more: what needs it makes it again, or reads its public files again. Arrays
+    that were added are compared with the hashes they were copied with.
     """
-    from ..data import cache, hdf5
+    from ..data import adding, cache, hdf5
 
     bad = 0
     paths = cache.cached_files()
@@ -201,6 +207,12 @@ def verify() -> None:
         except hdf5.CorruptData as error:
             bad += 1
             print(f"corrupt  {path.name}: {error}. It will be made again when it is needed.")
+    for name in adding.added():
+        damage = adding.damaged(name)
+        bad += bool(damage)
+        print("".join(f"corrupt  arrays {name}: {line}. Remove and add them again.\n" for line in damage), end="")
+        if not damage:
+            print(f"ok       arrays {name}")
     print(f"{len(paths)} datasets, {bad} corrupt")
     if bad:
         raise typer.Exit(1)

@@ -27,7 +27,11 @@ class Format(str, enum.Enum):
 FormatOption = Annotated[Format, typer.Option("--format", help="How to print.")]
 PluginOption = Annotated[
     list[str] | None,
-    typer.Option("--plugin", metavar="FILE.py", help="Load a plugin from a file, without installing it."),
+    typer.Option(
+        "--plugin",
+        metavar="FILE",
+        help="Load a plugin (.py) or a task of arrays (.yaml) from a file.",
+    ),
 ]
 MetricOption = Annotated[
     str, typer.Option("--metric", help="Another metric than each task's own; see: pdebench-hss list metrics.")

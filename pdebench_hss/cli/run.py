@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from .arrays import TaskFileOption, inspect_files, tasks_of, with_task_files
 from .output import PluginOption, StrictOption
 from .where import (
     CudaGraphsOption,
@@ -80,6 +81,7 @@ def run(
     keep_predictions: KeepPredictionsOption = None,
     force: ForceOption = None,
     plugin: PluginOption = None,
+    task_file: TaskFileOption = None,
     strict: StrictOption = None,
 ) -> None:
     """Run models on tasks and write leaderboards. The same command again runs only what is missing.
@@ -88,9 +90,13 @@ def run(
     pdebench-hss run --models all --tasks poisson_1d --seeds 3
     pdebench-hss run --models 'resnet[width=32],linear' --tasks 'poisson_*' --budget core_seconds=60
     pdebench-hss run --models 'fno[lr=4e-3,weight_decay=1e-4]' --tasks 'burgers_1d[history=4]' --val 10%
+    pdebench-hss run --task-file my_flow.yaml --models resnet,linear
     pdebench-hss run --config experiment.yaml --dry-run
     """
-    flags = settings_of(locals(), "config", "dry_run")
+    plugin = with_task_files(plugin, task_file)
+    if task_file and not (tasks or config):
+        tasks = tasks_of(task_file)
+    flags = settings_of(locals(), "config", "dry_run", "task_file")
 
     from ..contract.registry import load_registry
     from ..runs.config import load_config
@@ -100,6 +106,7 @@ def run(
     # A mistyped name should not wait until torch is imported; the plan looks at them again, with all else.
     registry.choose_models(settings.models)
     registry.choose_tasks(settings.tasks)
+    inspect_files(task_file, registry)
 
     from ..runs.runner import Run
     from .display import make_reporter, print_outcome, print_plan

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from .arrays import TaskFileOption, inspect_files, tasks_of, with_task_files
 from .output import PluginOption, StrictOption
 from .where import (
     DataDirOption,
@@ -67,6 +68,7 @@ def tune(
     data_seed: DataSeedOption = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be tried, and stop.")] = False,
     plugin: PluginOption = None,
+    task_file: TaskFileOption = None,
     strict: StrictOption = None,
 ) -> None:
     """Choose learning rates and sizes: the same tries for every model, judged by samples held out from train.
@@ -78,7 +80,10 @@ def tune(
     pdebench-hss tune --models fno,neural_hss --tasks poisson_2d --budget core_seconds=10 --dry-run
     pdebench-hss run --models all --tasks 'poisson_*' --tuned tuned.yaml --seeds 3
     """
-    given = settings_of(locals(), "dry_run")
+    plugin = with_task_files(plugin, task_file)
+    if task_file and not tasks:
+        tasks = tasks_of(task_file)
+    given = settings_of(locals(), "dry_run", "task_file")
 
     from ..contract.registry import load_registry
     from ..tuning.config import make_tune_config
@@ -87,6 +92,7 @@ def tune(
     registry = load_registry(config.plugins, strict=config.strict_plugins)
     registry.choose_models(config.models)
     registry.choose_tasks(config.tasks)
+    inspect_files(task_file, registry)
     _need_optuna()
 
     from ..tuning.tune import Tuning

@@ -35,7 +35,7 @@ class Limit:
 
 LIMITS = {
     "smoke": Limit(8, 4, 256, 3, {"steps": 4}, 4),
-    "small": Limit(512, 128, 4096, 10, {"steps": 400}, 16),
+    "small": Limit(512, 128, 4096, 10, {"steps": 300}, 16),
     "medium": Limit(2048, 256, 16384, 20, {"epochs": 200}, 16),
     "paper": Limit(None, None, None, None, {"epochs": 500}, 32),
 }

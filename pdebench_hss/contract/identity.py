@@ -21,12 +21,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..base.hashing import digest
+from .task_file import is_task_file
 
 if TYPE_CHECKING:
     from .model import ModelSpec
     from .registry import Origin, Registered
     from .task import TaskSpec
 
+BUILT_IN = "pdebench-hss"  # the distribution that this module belongs to
 # What makes the stored arrays, besides the numbers that are in a recipe anyway.
 SHARED = ("generate", "read", "data_version", "dtype", "cases")
 # What of a spec names code.
@@ -44,6 +46,8 @@ def maker_of(model: Registered[ModelSpec]) -> str:
 
 
 def _identity(origin: Origin, references: Iterable[Any]) -> str:
+    if is_task_file(origin.file):  # the core reads it; what it says is in recipes and keys
+        return BUILT_IN
     if not origin.file:
         return re.sub(r"[-_.]+", "-", origin.distribution).lower()  # one spelling of a distribution's name
     return "file " + _hash(_plugin_files(Path(origin.file), references))
@@ -52,6 +56,8 @@ def _identity(origin: Origin, references: Iterable[Any]) -> str:
 def source_hash(found: Registered[Any]) -> str:
     """A hash of the Python files that a spec comes from, whatever they are called; empty if there are none to read."""
     origin = found.origin
+    if is_task_file(origin.file):
+        return ""
     if origin.file:
         files = _plugin_files(Path(origin.file), (getattr(found.spec, name, None) for name in REFERENCES))
     else:

@@ -24,19 +24,20 @@ from typing import Any, Generic, TypeVar
 import pluggy
 
 from ..base.errors import PluginError, UsageError, did_you_mean
+from ..base.places import arrays_dir
 from ..base.references import check_reference, resolve
 from . import hookspecs
 from .guard import Misbehaved, TookTooLong, contained
-from .identity import clash
+from .identity import BUILT_IN, clash
 from .metric import MetricSpec
 from .model import ModelSpec
 from .reference_table import ReferenceTable, printed_titles
 from .selection import Choice, choose
 from .study import Study
 from .task import NAME, TaskSpec
+from .task_file import is_task_file, read_task_file, spec_of
 
 GROUP = hookspecs.PROJECT
-BUILT_IN = "pdebench-hss"  # the distribution that this module belongs to
 HUNG_VARIABLE = "PDEBENCH_HSS_HUNG_PLUGINS"
 Spec = TypeVar("Spec")
 
@@ -178,6 +179,7 @@ def load_registry(plugin_files: Sequence[str | Path] = (), *, strict: bool = Fal
     for entry_point in sorted(entry_points(group=GROUP), key=_turn):
         _load(registry, _distribution(entry_point), entry_point.load)
     add_files(registry, plugin_files)
+    add_arrays(registry)
     if strict and registry.broken:
         raise PluginError("; ".join(map(str, registry.broken)) + "  (--strict-plugins)")
     return registry
@@ -191,8 +193,34 @@ def _turn(entry_point: EntryPoint) -> tuple[bool, str, str]:
 
 def add_files(registry: Registry, plugin_files: Sequence[str | Path]) -> None:
     for path in plugin_files:
-        origin, load = _file_plugin(Path(path))
-        _load(registry, origin, load)
+        if is_task_file(path):
+            origin, spec = _task_file(Path(path))
+            _add(registry.tasks, "task", spec.name, spec, origin)
+        else:
+            origin, load = _file_plugin(Path(path))
+            _load(registry, origin, load)
+
+
+def add_arrays(registry: Registry) -> None:
+    """The arrays that were added to the cache. A file with the same task goes before them; a plugin sets them aside."""
+    for path in sorted(arrays_dir().glob("*/task.yaml")):
+        taken = registry.tasks.get(path.parent.name)
+        origin = Origin("arrays", path.parent.name, path.parent.name, str(path))
+        try:
+            if taken is None:
+                origin, spec = _task_file(path, "arrays")
+                registry.tasks[spec.name] = Registered(spec, origin)
+            elif not is_task_file(taken.origin.file):
+                raise UsageError(f"{taken.origin} has a task of that name; pdebench-hss data remove {path.parent.name}")
+        except Exception as error:
+            registry.broken.append(_broken(origin, "task.yaml", error))
+
+
+def _task_file(path: Path, what: str = "") -> tuple[Origin, TaskSpec]:
+    """A task from a file of arrays; its version is that of its content."""
+    task = read_task_file(path)
+    version = hashlib.sha256(path.read_bytes()).hexdigest()[:12]
+    return Origin(what or path.name, version, task.name, str(path.resolve())), spec_of(task)
 
 
 @dataclass

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -12,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..base.hashing import digest, seed_from
+from ..base.places import cache_dir
 from ..contract.description import describe
 from ..contract.identity import generator_of
 from ..contract.registry import Registered
@@ -123,13 +123,6 @@ def sample_seeds(spec: TaskSpec, split: str, start: int, stop: int, seed: int = 
     """Per-sample seeds: the same for sample i whatever is made around it; samples of one group share one."""
     groups = (i // spec.cases for i in range(start, stop))
     return [seed_from("data", spec.dataset, split, seed, group) for group in groups]
-
-
-def cache_dir() -> Path:
-    """``PDEBENCH_HSS_CACHE``, or the user's cache directory."""
-    if chosen := os.environ.get("PDEBENCH_HSS_CACHE"):
-        return Path(chosen)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "pdebench-hss"
 
 
 def data_dir() -> Path:

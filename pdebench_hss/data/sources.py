@@ -54,6 +54,16 @@ def identify(
         raise DataError(f"{where}: can't read {error.filename or path}: {error.strerror or error}") from None
 
 
+def remember(path: Path, hashes: dict[str, str], notes: Path) -> None:
+    """Note the hashes of files that were computed elsewhere, while they were copied say."""
+    found = {}
+    for name, sha256 in hashes.items():
+        status = (path / name).stat()
+        found[name] = ([status.st_size, status.st_mtime_ns, status.st_ino], sha256)
+    note = _note(path, notes)
+    _save(note, {**_recall(note), **found})
+
+
 def needs_files(task: str) -> str:
     return f"task {task!r} reads files and can't generate them; name their directory: --data-dir DIR"
 
@@ -79,7 +89,7 @@ def _contents(
     path: Path, files: dict[Path, os.stat_result], notes: Path, progress: HashProgress
 ) -> list[tuple[str, int, str]]:
     """Relative path, size and hash of every file, in the order of their paths."""
-    note = notes / f"{digest(str(path.resolve()))[:20]}.json"
+    note = _note(path, notes)
     known, found = _recall(note), {}
     total, done, saved = sum(status.st_size for status in files.values()), 0, time.monotonic()
     for file, status in files.items():
@@ -122,6 +132,10 @@ def _hash(file: Path, before: os.stat_result, progress: Callable[[int], None]) -
     if (after.st_size, after.st_mtime_ns) != (before.st_size, before.st_mtime_ns):
         raise DataError(f"{file} changed while it was read; wait until it is complete and run the same command again")
     return state.hexdigest()
+
+
+def _note(path: Path, notes: Path) -> Path:
+    return notes / f"{digest(str(path.resolve()))[:20]}.json"
 
 
 def _recall(note: Path) -> dict[str, tuple[Any, str]]:

@@ -1,6 +1,6 @@
 """A data set of The Well in the list of tasks: its description goes into the cache, its files stay where they are.
 
-    cache/arrays/NAME/task.yaml     what ``data add-well`` was told and what was found (`WellTaskFile`)
+cache/arrays/NAME/task.yaml     what ``data add-well`` was told and what was found (`WellTaskFile`)
 """
 
 from __future__ import annotations

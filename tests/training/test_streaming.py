@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,12 +11,15 @@ import pytest
 import torch
 
 import pdebench_hss
+from pdebench_hss.base import machine
 from pdebench_hss.contract.registry import load_registry
 from pdebench_hss.data import blind, cache, hdf5
 from pdebench_hss.data.hdf5 import CorruptData
 from pdebench_hss.training.streaming import StreamedSet, bytes_in_memory, why_not_streamed
 from pdebench_hss.training.windows import prepare
+from pdebench_hss.trials.context import Context
 from pdebench_hss.trials.store import Store
+from pdebench_hss.trials.training_pairs import stay_stored
 
 TOYS = str(Path(__file__).parents[1] / "toys" / "toy_plugin.py")
 KB = 1000
@@ -127,8 +131,6 @@ def test_a_bit_that_flips_during_training_is_noticed():
     content[chunk[0] + chunk[2] - 1] ^= 1
     with copy.open("r+b") as file:
         file.write(content)
-    import os
-
     os.utime(copy, ns=(stamp.st_atime_ns, stamp.st_mtime_ns))
     with pytest.raises(CorruptData, match=r"flipped.h5 in the data cache .*a chunk of train/outputs does not match"):
         streamed.pairs(torch.arange(len(streamed)))
@@ -155,40 +157,45 @@ def record_of(tmp_path, name, **options):
     return {record.trial.model: (record, store) for record in store.all()}
 
 
-@pytest.mark.parametrize("task", ["toy", "toy_rollout[history=2]"])
-def test_a_trial_has_the_same_record_with_little_memory(tmp_path, task):
+@pytest.mark.parametrize(("task", "limit"), [("toy", "6k"), ("toy_rollout[history=2]", "15k")])
+def test_a_trial_has_the_same_record_with_little_memory(tmp_path, task, limit):
     settings = {"models": "toy_conv", "tasks": task, "val": "25%", "keep_predictions": True}
-    (plain, _), (bound, _) = (
+    (plain, plain_store), (bound, bound_store) = (
         record_of(tmp_path, name, **settings, **more)["toy_conv"]
-        for name, more in (("plain", {}), ("bound", {"max_resident": "6k"}))
+        for name, more in (("plain", {}), ("bound", {"max_resident": limit}))
     )
     assert plain.status == bound.status == "ok", bound.reason
     assert plain.key == bound.key  # nothing of a result depends on it
     assert "streamed" not in plain.provenance
     assert 0 < bound.provenance["streamed"]["resident"] < bound.provenance["streamed"]["pairs"]
     assert plain.metrics == bound.metrics
-    for name in ("curve_losses", "val_errors", "error_test_err", "error_val_err"):
-        np.testing.assert_array_equal(plain.samples[name], bound.samples[name])
+    names = ("curve_losses", "val_errors", "error_test_err", "error_val_err")
+    expected, found = (store.samples(plain.key, *names) for store in (plain_store, bound_store))
+    for name in names:
+        np.testing.assert_array_equal(found[name], expected[name])
     assert plain.artefacts["predictions"]["sha256"] == bound.artefacts["predictions"]["sha256"]
     assert plain.artefacts["model"]["sha256"] == bound.artefacts["model"]["sha256"]
 
 
 def test_models_that_fit_themselves_say_what_they_need(tmp_path):
-    found = record_of(tmp_path, "few", models="linear,mean,persistence", tasks="toy_rollout", max_resident="6k")
+    found = record_of(tmp_path, "few", models="linear,mean,persistence", tasks="toy_rollout", max_resident="15k")
     linear, persistence = found["linear"][0], found["persistence"][0]
     assert linear.status == "out_of_memory"
     assert "the model fits itself to the whole training set: up to" in linear.reason
-    assert linear.reason.endswith("and --max-resident is 6.0 kB; raise it or leave the model out")
+    assert linear.reason.endswith("and --max-resident is 15.0 kB; raise it or leave the model out")
     assert persistence.status == "ok"  # it learns nothing
 
 
-def test_by_default_what_fits_in_memory_is_in_memory():
-    dataset = dataset_of("poisson_1d")
-    assert bytes_in_memory(dataset, 4) == 4 * bytes_in_memory(dataset, 1)
+def test_by_default_a_set_is_streamed_that_takes_more_than_its_share_of_free_memory(monkeypatch):
+    dataset, context = dataset_of("poisson_1d"), Context(threads=1)
+    needed = bytes_in_memory(dataset, dataset.size.train)
+    monkeypatch.setattr(machine, "cores", lambda: 2)  # two trials at once
+    for free, stays in ((4 * needed, False), (4 * needed - 4, True)):
+        monkeypatch.setattr(machine, "free_memory", lambda free=free: free)
+        assert stay_stored(dataset, dataset.size.train, context) == stays
 
 
 @pytest.mark.parametrize(("limit", "message"), [("x", "'x' is not a number"), ("0", "must be positive, not 0")])
 def test_a_limit_that_is_none(cli, limit, message):
     done = cli("run", "--models", "mean", "--tasks", "poisson_1d", "--max-resident", limit)
-    assert done.returncode == 2
-    assert f"error: --max-resident: {message}" in done.stderr
+    assert (done.code, f"error: --max-resident: {message}" in done.err) == (2, True), done.err
