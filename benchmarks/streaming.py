@@ -5,7 +5,8 @@ there. The same steps are trained from memory and from the file, of whose pairs 
 take turns, each in a fork of its own, as a trial is; the overhead is the median of the ratios of neighbours, in wall
 and in CPU time of all threads. The last losses are compared: they are equal to the bit.
 
-Memory: every pair is gone through once, without a model. What the process gains at its highest is set against the limit.
+Memory: every pair is gone through once, without a model. What the process gains at its highest is compared with the
+limit.
 
     python benchmarks/streaming.py [--samples 768] [--steps 6] [--batch 16] [--repeats 7] [--model fno]
 
@@ -62,6 +63,13 @@ def make_file(folder: Path, samples: int) -> tuple[cache.Dataset, Path]:
     return dataset, path
 
 
+def make_model(name: str) -> Any:
+    registry = load_registry()
+    task, spec = registry.task(TASK).spec.info(SCALE), registry.model(name).spec
+    torch.manual_seed(0)
+    return spec.make(task, spec.hparams_for(task))
+
+
 def training_set(dataset: cache.Dataset, path: Path, batch: int, limit: int | None) -> Pairs:
     """In memory, or streamed within a limit."""
     samples = blind.load(dataset, path=path, apart=False, stored=limit is not None)
@@ -72,9 +80,7 @@ def training_set(dataset: cache.Dataset, path: Path, batch: int, limit: int | No
 
 def train(train: Pairs, model: str, steps: int, batch: int) -> list[float]:
     """Wall and CPU seconds, and the last loss."""
-    spec = load_registry().model(model).spec
-    torch.manual_seed(0)
-    module = spec.make(train.task, spec.hparams_for(train.task))
+    module = make_model(model)
     budget, numbers = Budget("steps", steps), Optimizer(batch, 1e-3, 1e-5, 0.0)
     wall, cpu = time.perf_counter(), time.process_time()
     state = fit(module, train, budget, numbers, seed=0, device=CPU, flops_step=1.0)
@@ -110,14 +116,17 @@ def main() -> None:
     parser.add_argument("--model", default="fno")
     options = parser.parse_args()
     torch.set_num_threads(1)
-    load_registry().model(options.model).spec.make  # imported before the forks
+    make_model(options.model)  # imported before the forks
     with tempfile.TemporaryDirectory() as folder:
         dataset, path = make_file(Path(folder), options.samples)
         stored = options.samples * dataset.sample_bytes
         limit = 24 * 10**6 + stored // 10
 
+        def set_of(limit: int | None) -> Pairs:
+            return training_set(dataset, path, options.batch, limit)
+
         def work(limit: int | None) -> list[float]:
-            return train(training_set(dataset, path, options.batch, limit), options.model, options.steps, options.batch)
+            return train(set_of(limit), options.model, options.steps, options.batch)
 
         ways = {"in memory": None, "streamed": limit}
         taken: dict[str, list[list[float]]] = {way: [] for way in ways}
@@ -125,12 +134,10 @@ def main() -> None:
             for way in list(ways)[:: 1 if turn % 2 else -1]:
                 taken[way].append(in_fork(lambda: work(ways[way])))  # noqa: B023 (called at once)
         gains = {
-            way: in_fork(
-                lambda: gone_through(lambda: training_set(dataset, path, options.batch, ways[way]), options.batch)
-            )[0]  # noqa: B023, E501
+            way: in_fork(lambda: gone_through(lambda: set_of(ways[way]), options.batch))[0]  # noqa: B023
             for way in ways
         }
-        resident = training_set(dataset, path, options.batch, limit).facts()["resident"]
+        resident = set_of(limit).nbytes
         estimate = bytes_in_memory(dataset, options.samples)
     same = {losses[2] for found in taken.values() for losses in found}
     more = [
@@ -143,7 +150,7 @@ def main() -> None:
     rows.append(["memory gained", *map(human_bytes, gains.values()), f"limit {human_bytes(limit)}"])
     print(
         f"{options.model}, {options.steps} steps of {options.batch} at 128 x 128; {options.samples} samples, "
-        f"{human_bytes(stored)} stored; streamed: {resident} pairs resident; load {os.getloadavg()[0]:.1f}"
+        f"{human_bytes(stored)} stored; {human_bytes(resident)} of pairs resident; load {os.getloadavg()[0]:.1f}"
     )
     print(tabulate(rows, ["", *ways, "streamed, more"], floatfmt=".2f"))
     print(

@@ -23,7 +23,7 @@ def add_well(
 ) -> None:
     """Make a task of a Cartesian data set of The Well. The files stay where they are; what a scale needs is read.
 
-    Fields alone make a rollout task. With something given it is a task of pairs: frames and what is given -> next frame.
+    Fields alone make a rollout task. With something given it is a task of pairs: frames and what is given -> the next.
 
     \b
     pdebench-hss data add-well shear_flow datasets/shear_flow

@@ -14,8 +14,9 @@
     domain: [[0, 1], [0, 2]]       # default: 0 to 1 along every axis
     title, equation, description, citation, normalization, metric, boundary: as of `TaskSpec`
 
-With the key ``well`` it is a data set of The Well (`well_task_file`). ``data add`` writes such a file beside its copies,
-with what was found in the arrays (``found``), so that nothing heavy is imported and no array is opened to list it.
+With the key ``well`` it is a data set of The Well (`well_task_file`). ``data add`` writes such a file beside its
+copies, with what was found in the arrays (``found``), so that nothing heavy is imported and no array is opened to list
+it.
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -68,7 +69,7 @@ def describe(layout: WellLayout) -> str:
     return f"{layout.name} of The Well on {' x '.join(map(str, layout.grid))} points ({', '.join(kinds)})"
 
 
-def sentence(task: WellTaskFile, found: dict[str, Any]) -> str:
+def sentence(task: WellTaskFile, found: Mapping[str, Any]) -> str:
     """What was found, in words."""
     names = {what: ", ".join(found[what]) for what in ("fields", "given")}
     every = f" of {task.stride} frames" if task.stride > 1 else ""

@@ -76,7 +76,7 @@ def read(folder: Path, size: Scale) -> dict[str, Iterator[Pair]]:
     predicted = layout.choose(options["fields"], varying=True)
     given = layout.choose(options["given"], varying=False) if options["given"] else ()
     stride, frames, rollout = options["stride"], options["frames"], not given
-    thinned = tuple(slice(None, None, each) for each in options["strides"])
+    thinned = (..., *(slice(None, None, each) for each in options["strides"]))
 
     def blocks(split: str, count: int) -> Iterator[Pair]:
         windows = windows_of(
@@ -85,8 +85,8 @@ def read(folder: Path, size: Scale) -> dict[str, Iterator[Pair]]:
         reader = _Reader(layout, predicted, given, windows.span, stride)
         chosen = windows.spread(count, split)
         for start, stop in _ranges(count, reader.sample_bytes):
-            samples = [reader.sample(*windows[int(i)], rollout) for i in chosen[start:stop]]
-            yield tuple(np.stack([array[(..., *thinned)] for array in arrays]) for arrays in zip(*samples, strict=True))
+            inputs, outputs = zip(*(reader.sample(*windows[int(i)], rollout) for i in chosen[start:stop]), strict=True)
+            yield np.stack([x[thinned] for x in inputs]), np.stack([y[thinned] for y in outputs])
 
     return {"train": blocks("train", size.train), "test": blocks("test", size.test)}
 
