@@ -21,7 +21,7 @@ from pathlib import Path
 import h5py
 import numpy as np
 
-from ..base.errors import DataError, UsageError, did_you_mean
+from ..base.errors import UsageError, did_you_mean
 
 ORDERS = ("t0_fields", "t1_fields", "t2_fields")
 SUFFIXES = (".hdf5", ".h5")
@@ -128,13 +128,13 @@ def _files(folder: Path, split: str) -> list[Path]:
 
 @contextlib.contextmanager
 def opened(path: Path) -> Iterator[h5py.File]:
-    """A file to read from; what is wrong with it is a `DataError` that names it."""
+    """A file to read from; what is wrong with it is a `UsageError` that names it."""
     try:
         with h5py.File(path, "r") as file:
             yield file
     except (OSError, KeyError, RuntimeError) as error:
         reason = str(error).strip("'\"").splitlines()[0] if str(error) else type(error).__name__
-        raise DataError(f"{path}: damaged, or not a file of The Well ({reason}); download it again") from None
+        raise UsageError(f"{path}: damaged, or not a file of The Well ({reason}); download it again") from None
 
 
 def _layout(folder: Path, path: Path, file: h5py.File) -> tuple[WellLayout, WellFile]:
@@ -207,18 +207,18 @@ def _check_shape(path: Path, file: h5py.File, field: WellField, layout: WellLayo
         grid = [n if along else 1 for n, along in zip(layout.grid, varies, strict=True)]
     expected = (*leading, *grid, *[layout.dim] * order)
     if stored.shape != expected:
-        raise DataError(f"{path}: {field.name} has shape {stored.shape}, expected {expected}; download it again")
+        raise UsageError(f"{path}: {field.name} has shape {stored.shape}, expected {expected}; download it again")
 
 
 def _agree(first: WellLayout, other: WellLayout, where: Path, path: Path) -> None:
     """Files of one data set hold the same fields on the same grid."""
     if other.grid != first.grid:
         grids = ["x".join(map(str, layout.grid)) for layout in (other, first)]
-        raise DataError(
+        raise UsageError(
             f"{path}: its grid is {grids[0]}, and that of {where.name} is {grids[1]}; they don't go together"
         )
     for what in ("fields", "scalars", "axes"):
         ours, theirs = getattr(other, what), getattr(first, what)
         if ours != theirs:
             names = [", ".join(getattr(f, "name", f) for f in found) or "none" for found in (ours, theirs)]
-            raise DataError(f"{path}: its {what} are {names[0]}, and those of {where.name} are {names[1]}")
+            raise UsageError(f"{path}: its {what} are {names[0]}, and those of {where.name} are {names[1]}")

@@ -22,7 +22,7 @@ from pathlib import Path
 import h5py
 import numpy as np
 
-from ..base.errors import DataError
+from ..base.errors import UsageError
 from ..base.hashing import seed_from
 from ..contract.task import Scale
 from .well_layout import WellField, WellFile, WellLayout, look, opened
@@ -59,7 +59,7 @@ class Windows:
     def spread(self, count: int, name: str) -> np.ndarray:
         """Which windows ``count`` samples are, in a shuffled order."""
         if count > len(self):
-            raise DataError(f"{count} samples were asked for, and the files hold {len(self)} windows")
+            raise UsageError(f"{count} samples were asked for, and the files hold {len(self)} windows")
         chosen = np.arange(count) * len(self) // count
         return np.random.default_rng(seed_from("well", name)).permutation(chosen)
 
@@ -146,7 +146,7 @@ class _Reader:
         bad = ~np.isfinite(values).reshape(len(values), -1).all(axis=1)
         if bad.any():
             frame = f", frame {times.start + int(np.argmax(bad)) * (times.step or 1)}" if field.by_time else ""
-            raise DataError(f"{file.path}: {field.name} is not finite in trajectory {trajectory}{frame}")
+            raise UsageError(f"{file.path}: {field.name} is not finite in trajectory {trajectory}{frame}")
 
 
 def _over_space(values: np.ndarray, dim: int) -> np.ndarray:

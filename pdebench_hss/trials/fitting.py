@@ -44,7 +44,7 @@ from ..training.windows import TrainSet
 from .fitted import Fitted
 from .keeping import build_seed, keep
 from .status import Status
-from .training_pairs import facts, normalizer_of, stay_stored, training_pairs, whole_set
+from .training_pairs import facts, normalizer_of, set_for_closed_form, stay_stored, training_pairs, whole_set
 
 if TYPE_CHECKING:
     from .context import Context
@@ -184,9 +184,9 @@ def _fit(
     if traits.is_closed_form(type(model)):
         if not hasattr(model, "fit"):
             return normalizer_of(samples, context), batch
-        whole = whole_set(samples, torch.float64, context)
-        model.fit(whole)
-        return whole.normalizer, batch
+        given = set_for_closed_form(samples, context)
+        model.fit(given)
+        return given.normalizer, batch
     emit = emit if context.peer == 0 else say_nothing
     if traits.trains_itself(type(model)):
         whole = whole_set(samples, torch.float32, context)

@@ -17,12 +17,16 @@ from ..base import machine
 from ..base.files import human_bytes
 from ..data.blind import BlindData
 from ..data.dataset import Dataset, Split
+from ..data.stored import StoredSplit
 from ..training.normalization import Normalizer
 from ..training.streaming import Pairs, StreamedSet, bytes_in_memory, why_not_streamed
 from ..training.windows import TrainSet, prepare
 
 if TYPE_CHECKING:
     from .context import Context
+
+
+FITS_ITSELF = "the model fits itself to the whole training set"
 
 
 def limit_of(context: Context) -> int:
@@ -50,22 +54,43 @@ def training_pairs(
 
 
 def whole_set(
-    samples: BlindData,
-    dtype: torch.dtype,
-    context: Context,
-    reason: str = "the model fits itself to the whole training set",
-    unroll: int = 1,
+    samples: BlindData, dtype: torch.dtype, context: Context, reason: str = FITS_ITSELF, unroll: int = 1
 ) -> TrainSet:
     """All pairs in memory, as models want it that fit themselves; raises `MemoryError` beyond a limit that was set."""
     if not isinstance(samples.train, Split):
         if context.max_resident:
-            needed = bytes_in_memory(samples.train.dataset, len(samples.train))
-            raise MemoryError(
-                f"{reason}: up to {human_bytes(needed)}, and --max-resident is {human_bytes(context.max_resident)}; "
-                "raise it or leave the model out"
-            )
+            raise MemoryError(_too_much(samples.train, context, reason))
         samples = replace(samples, train=samples.train.take(np.arange(len(samples.train))))
     return prepare(samples, dtype, unroll)
+
+
+def _too_much(train: StoredSplit, context: Context, reason: str) -> str:
+    needed = bytes_in_memory(train.dataset, len(train))
+    return (
+        f"{reason}: up to {human_bytes(needed)}, and --max-resident is {human_bytes(context.max_resident)}; "
+        "raise it or leave the model out"
+    )
+
+
+class UnreadSet:
+    """A training set whose pairs are beyond the limit: some closed forms need its normaliser alone."""
+
+    def __init__(self, samples: BlindData, context: Context) -> None:
+        assert isinstance(samples.train, StoredSplit)
+        self.task, self.normalizer = samples.task, normalizer_of(samples, context)
+        self._too_much = _too_much(samples.train, context, FITS_ITSELF)
+
+    @property
+    def inputs(self) -> torch.Tensor:
+        raise MemoryError(self._too_much)
+
+    outputs = inputs
+
+
+def set_for_closed_form(samples: BlindData, context: Context) -> TrainSet | UnreadSet:
+    if context.max_resident and isinstance(samples.train, StoredSplit) and not why_not_streamed(samples.train):
+        return UnreadSet(samples, context)
+    return whole_set(samples, torch.float64, context)
 
 
 def normalizer_of(samples: BlindData, context: Context) -> Normalizer:

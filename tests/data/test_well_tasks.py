@@ -7,6 +7,7 @@ import pytest
 from well_files import write_well
 
 import pdebench_hss
+from pdebench_hss.base.errors import PdebenchError
 from pdebench_hss.contract.registry import load_registry
 from pdebench_hss.trials.store import Store
 
@@ -66,7 +67,7 @@ def test_pairs_with_parameters_from_a_task_file(cli, well, tmp_path):
 def test_task_files_that_say_something_else(well, tmp_path, content, message):
     file = tmp_path / "bad.yaml"
     file.write_text(content)
-    with pytest.raises(pdebench_hss.PdebenchError, match=r"task file .*bad\.yaml: ") as found:
+    with pytest.raises(PdebenchError, match=r"task file .*bad\.yaml: ") as found:
         load_registry([str(file)], strict=True)
     assert message in str(found.value)
     assert "\n" not in str(found.value)
