@@ -194,7 +194,10 @@ class Samples:
 
     def first(self, count: int) -> tuple[Tensor, Tensor]:
         """Pairs on the device that are nobody else's."""
-        return self.batch(torch.arange(min(count, len(self.train)), device=self.home))
+        if isinstance(self.train, StreamedSet):
+            return self.batch(torch.arange(min(count, len(self.train))))
+        x, y = self.train.inputs[:count], self.train.outputs[:count]
+        return x.to(self.device, copy=True), y.to(self.device, copy=True)
 
 
 def _read(losses: list[Tensor]) -> list[float]:
