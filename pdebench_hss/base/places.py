@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+TASK_FILES = "[a-z]*/task.yaml"  # below `arrays_dir`; what is being added has a name that starts with a dot
+
 
 def cache_dir() -> Path:
     """``PDEBENCH_HSS_CACHE``, or the user's cache directory."""

@@ -38,7 +38,7 @@ def add(
     linear: Annotated[bool, typer.Option("--linear", help="Outputs are linear in the inputs.")] = False,
     evolves: Annotated[bool, typer.Option("--evolves", help="Inputs are the outputs' fields, earlier.")] = False,
     domain: Annotated[str, typer.Option(help="Ends of every axis, e.g. 0:1,0:2.  [default: 0:1]")] = "",
-    title: Annotated[str, typer.Option(help="How tables call it.  [default: its name]")] = "",
+    title: Annotated[str, typer.Option(help="How tables call it.  [default: from its name]")] = "",
     allow_duplicates: Annotated[
         bool, typer.Option("--allow-duplicates", help="Test samples may be copies of train samples.")
     ] = False,
@@ -145,6 +145,7 @@ def inspect_files(files: list[str] | None, registry: Any) -> None:
             continue
         spec = registry.task(task.name).spec
         source = find_source(spec)
+        assert source is not None  # it has no generator
         findings = inspect(spec, source)
         for line in (sentence(spec, findings), *(f"note: {note}" for note in findings.notes)):
             print(line, file=sys.stderr)

@@ -29,15 +29,16 @@ class Limit:
     test: int | None
     points: int | None
     steps: int | None
-    length: Mapping[str, int]
     batch: int
+    train_steps: int | None = None
+    epochs: int | None = None
 
 
 LIMITS = {
-    "smoke": Limit(8, 4, 256, 3, {"steps": 4}, 4),
-    "small": Limit(512, 128, 4096, 10, {"steps": 300}, 16),
-    "medium": Limit(2048, 256, 16384, 20, {"epochs": 200}, 16),
-    "paper": Limit(None, None, None, None, {"epochs": 500}, 32),
+    "smoke": Limit(8, 4, 256, 3, batch=4, train_steps=4),
+    "small": Limit(512, 128, 4096, 10, batch=16, train_steps=300),
+    "medium": Limit(2048, 256, 16384, 20, batch=16, epochs=200),
+    "paper": Limit(None, None, None, None, batch=32, epochs=500),
 }
 
 
@@ -65,7 +66,7 @@ def _scale(extent: Extent, periodic: bool, options: Mapping[str, Any], limit: Li
     if limit.steps and steps > 1:
         steps = min(steps, max(limit.steps, extent.history + 1))  # a model that sees k frames needs one to predict
     batch = max(1, min(limit.batch, train, BATCH_POINTS // _product(grid)))
-    recipe = Recipe(batch=batch, **limit.length)
+    recipe = Recipe(batch=batch, steps=limit.train_steps, epochs=limit.epochs)
     return Scale(
         grid=grid,
         train=train,

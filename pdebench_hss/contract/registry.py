@@ -24,7 +24,7 @@ from typing import Any, Generic, TypeVar
 import pluggy
 
 from ..base.errors import PluginError, UsageError, did_you_mean
-from ..base.places import arrays_dir
+from ..base.places import TASK_FILES, arrays_dir
 from ..base.references import check_reference, resolve
 from . import hookspecs
 from .guard import Misbehaved, TookTooLong, contained
@@ -203,7 +203,7 @@ def add_files(registry: Registry, plugin_files: Sequence[str | Path]) -> None:
 
 def add_arrays(registry: Registry) -> None:
     """The arrays that were added to the cache. A file with the same task goes before them; a plugin sets them aside."""
-    for path in sorted(arrays_dir().glob("*/task.yaml")):
+    for path in sorted(arrays_dir().glob(TASK_FILES)):
         taken = registry.tasks.get(path.parent.name)
         origin = Origin("arrays", path.parent.name, path.parent.name, str(path))
         try:

@@ -147,7 +147,7 @@ def spec_of(task: TaskFile | WellTaskFile) -> TaskSpec:
     try:
         return TaskSpec(
             name=task.name,
-            title=task.title or task.name,
+            title=task.title or task.name.replace("_", " ").capitalize(),
             equation=task.equation or ("u(t + dt) = F(u(t))" if task.rollout else "y = F(x)"),
             dim=len(grid),
             in_channels=inputs[0],
@@ -171,7 +171,7 @@ def spec_of(task: TaskFile | WellTaskFile) -> TaskSpec:
             description=task.description,
         )
     except ValueError as error:
-        raise UsageError(f"arrays {task.name!r}: {error}") from None
+        raise UsageError(str(error)) from None  # it names the task
 
 
 def files_of(task: TaskFile) -> tuple[str, dict[str, str]]:

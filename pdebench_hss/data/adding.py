@@ -21,8 +21,8 @@ import yaml
 from filelock import FileLock
 
 from ..base.errors import DataError, UsageError
-from ..base.files import folder_size, human_bytes, write_text
-from ..base.places import arrays_dir
+from ..base.files import check_writable, folder_size, human_bytes, write_text
+from ..base.places import TASK_FILES, arrays_dir
 from ..contract.task import TaskSpec
 from ..contract.task_file import TaskFile, files_of, read_task_file, spec_of, split_place
 from . import sources
@@ -39,12 +39,12 @@ def add(
     task: TaskFile, duplicates: bool = False, progress: Progress = lambda done, total: None
 ) -> tuple[TaskSpec, Findings]:
     """Copy, inspect and register the arrays of a task file."""
-    find(task)  # what their headers tell is said before a byte is copied
+    spec_of(task)  # what their headers tell is said before a byte is copied
     base, places = files_of(task)
     files = list(_files(Path(base), {split_place(place, role)[0] for role, place in places.items()}))
     _check_space(files)
     folder = arrays_dir() / task.name
-    folder.parent.mkdir(parents=True, exist_ok=True)
+    check_writable(folder.parent, "It is in the data cache: set PDEBENCH_HSS_CACHE to another place.")
     with FileLock(folder.with_name(f"{UNFINISHED}{task.name}.lock")):
         if folder.exists():
             raise UsageError(f"{task.name!r} was added before; to replace it:  pdebench-hss data remove {task.name}")
@@ -147,7 +147,7 @@ def _remember(spec: TaskSpec, hashes: dict[str, str]) -> sources.Source:
 
 def added() -> list[str]:
     """The names of the arrays in the cache."""
-    return sorted(path.parent.name for path in arrays_dir().glob("*/task.yaml"))
+    return sorted(path.parent.name for path in arrays_dir().glob(TASK_FILES))
 
 
 def size_of(name: str) -> int:

@@ -91,7 +91,7 @@ def _zarr(path: Path, stack: contextlib.ExitStack) -> Any:
         import zarr
     except ImportError:
         raise UsageError(f"{path}: .zarr needs zarr: pip install 'pdebench-hss[zarr]'") from None
-    found = zarr.open(str(path), mode="r")
+    found: Any = zarr.open(str(path), mode="r")
     if not hasattr(found, "array_keys"):
         return found
     return _Lazy(list(_arrays_below(found)), found.__getitem__)

@@ -233,7 +233,7 @@ def _read(directory: str | Path, size: Scale, split: str) -> Iterator[Pair]:
         chosen, count = (train, size.train) if split == "train" else (test, size.test)
         if len(chosen) < count:
             raise UsageError(f"{directory}: {len(chosen)} {split} samples, expected {count}")
-        points = (..., *(slice(None, None, stride) for stride in size.options["strides"]))
+        points: tuple[Any, ...] = (..., *(slice(None, None, stride) for stride in size.options["strides"]))
         for numbers in arrays.blocks(spread(chosen, count)):
             fields = {role: arrays.block(role, numbers)[points] for role in arrays.stored}
             if arrays.rollout:
