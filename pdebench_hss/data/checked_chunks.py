@@ -103,6 +103,7 @@ class ChartedArray:
         self.chunks: list[list[int]] = chart["chunks"]
         self._starts = [chunk[1] for chunk in self.chunks]
         self._scratch = np.empty(max(chunk[2] for chunk in self.chunks), np.uint8)
+        self._in_scratch: list[int] | None = None  # the chunk: neighbours of what was read are often read next
 
     @property
     def scratch_bytes(self) -> int:
@@ -118,7 +119,10 @@ class ChartedArray:
                 _read_chunk(self.file, chunk, content[start - begin : start - begin + size])
                 continue
             scratch = self._scratch[:size]
-            _read_chunk(self.file, chunk, scratch)
+            if chunk is not self._in_scratch:
+                self._in_scratch = None  # until it was checked
+                _read_chunk(self.file, chunk, scratch)
+                self._in_scratch = chunk
             first, last = max(begin, start), min(end, start + size)
             content[first - begin : last - begin] = scratch[first - start : last - start]
         return content.view(self.dtype).reshape(shape)

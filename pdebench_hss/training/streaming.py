@@ -45,8 +45,8 @@ class StreamedSet:
         self._windows = self.task.size.steps - unroll + 1 if self.task.rollout else 1  # per sample
         self._block = min(BLOCK, limit // (WORK_SHARE * TEMPORARIES))
         self._last = self.task.size.steps + self.task.history - 1  # frame of a trajectory
-        self.normalizer = self._fit()
         self._resident = self._room(batch, limit)  # pairs
+        self.normalizer = self._fit()
         self._kept = tuple(torch.empty((self._resident, *shape), dtype=dtype) for shape in self._shapes)
         self._there = torch.zeros(self._resident, dtype=torch.bool)
 
