@@ -14,6 +14,7 @@ Fletcher-32 and the file's SHA-256 do.
 
 from __future__ import annotations
 
+import array
 import bisect
 import io
 import math
@@ -28,6 +29,7 @@ import numpy as np
 
 RUN_BYTES = 8192
 PART_BYTES = 1 << 20  # of an array that is not in chunks
+PIECE_BYTES = 8 * RUN_BYTES  # of a chunk: the least that is read of it again
 
 
 class WrongChunk(ValueError):
@@ -96,14 +98,18 @@ def _read_chunk(file: io.FileIO, chunk: Sequence[int], place: np.ndarray) -> Non
 
 
 class ChartedArray:
-    """An array of an open file of which a part is read at a time; every chunk that it needs is checked as a whole."""
+    """An array of an open file of which a part is read at a time.
+
+    The first time that a chunk is needed it is read and checked as a whole, and the checks of its parts are kept; later
+    only the parts that are needed are read and checked.
+    """
 
     def __init__(self, file: io.FileIO, chart: dict[str, Any]) -> None:
         self.file, self.dtype, self.shape = file, np.dtype(chart["dtype"]), tuple(chart["shape"])
         self.chunks: list[list[int]] = chart["chunks"]
         self._starts = [chunk[1] for chunk in self.chunks]
         self._scratch = np.empty(max(chunk[2] for chunk in self.chunks), np.uint8)
-        self._in_scratch: list[int] | None = None  # the chunk: neighbours of what was read are often read next
+        self._checks: dict[int, array.array[int]] = {}  # of the parts of a chunk, by its place in the array
 
     @property
     def scratch_bytes(self) -> int:
@@ -115,24 +121,36 @@ class ChartedArray:
         content = np.empty(end - begin, np.uint8)
         for chunk in self._needed(begin, end):
             _, start, size, _ = chunk
-            if begin <= start and start + size <= end:
-                _read_chunk(self.file, chunk, content[start - begin : start - begin + size])
-                continue
-            scratch = self._scratch[:size]
-            if chunk is not self._in_scratch:
-                self._in_scratch = None  # until it was checked
-                _read_chunk(self.file, chunk, scratch)
-                self._in_scratch = chunk
             first, last = max(begin, start), min(end, start + size)
-            content[first - begin : last - begin] = scratch[first - start : last - start]
+            target = content[first - begin : last - begin]
+            if start in self._checks:
+                self._read_parts(chunk, first - start, last - start, target)
+                continue
+            whole = target if len(target) == size else self._scratch[:size]
+            _read_chunk(self.file, chunk, whole)
+            self._checks[start] = array.array("I", map(check, _parts(whole)))
+            if whole is not target:
+                target[:] = whole[first - start : last - start]
         return content.view(self.dtype).reshape(shape)
+
+    def _read_parts(self, chunk: Sequence[int], first: int, last: int, target: np.ndarray) -> None:
+        """The bytes from ``first`` to ``last`` of a chunk that was checked before."""
+        where, start, size, _ = chunk
+        begin, end = first // PIECE_BYTES, -(-last // PIECE_BYTES)  # parts
+        scratch = self._scratch[: min(size, end * PIECE_BYTES) - begin * PIECE_BYTES]
+        self.file.seek(where + begin * PIECE_BYTES)
+        count = self.file.readinto(scratch.data)
+        if count != len(scratch) or [*map(check, _parts(scratch))] != self._checks[start][begin:end].tolist():
+            raise WrongChunk
+        target[:] = scratch[first - begin * PIECE_BYTES : last - begin * PIECE_BYTES]
 
     def soon(self, *place: slice | int) -> None:
         """Ask the system to read a run ahead of time, where it can be asked."""
         if hasattr(os, "posix_fadvise"):
             begin, end, _ = self._run(place)
-            for where, _, size, _ in self._needed(begin, end):
-                os.posix_fadvise(self.file.fileno(), where, size, os.POSIX_FADV_WILLNEED)
+            for where, start, size, _ in self._needed(begin, end):
+                first, last = max(begin, start) - start, min(end, start + size) - start
+                os.posix_fadvise(self.file.fileno(), where + first, last - first, os.POSIX_FADV_WILLNEED)
 
     def _run(self, place: Sequence[slice | int]) -> tuple[int, int, tuple[int, ...]]:
         """Its first byte, the byte after its last, and its shape."""
@@ -148,3 +166,7 @@ class ChartedArray:
 
     def _needed(self, begin: int, end: int) -> list[list[int]]:
         return self.chunks[bisect.bisect_right(self._starts, begin) - 1 : bisect.bisect_left(self._starts, end)]
+
+
+def _parts(content: np.ndarray) -> Iterator[np.ndarray]:
+    return (content[start : start + PIECE_BYTES] for start in range(0, len(content), PIECE_BYTES))

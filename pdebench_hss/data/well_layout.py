@@ -143,7 +143,7 @@ def _layout(folder: Path, path: Path, file: h5py.File) -> tuple[WellLayout, Well
         raise UsageError(f"{path}: its grid is {kind!r}; only Cartesian data sets of The Well can be read")
     dimensions = file["dimensions"]
     axes = tuple(map(str, dimensions.attrs["spatial_dims"]))
-    points = [_points(dimensions[axis]) for axis in axes]
+    points = [_points(path, dimensions[axis]) for axis in axes]
     for axis, along in zip(axes, points, strict=True):
         _check_even(path, axis, along)
     layout = WellLayout(
@@ -163,8 +163,14 @@ def _layout(folder: Path, path: Path, file: h5py.File) -> tuple[WellLayout, Well
     return layout, facts
 
 
-def _points(axis: h5py.Dataset) -> np.ndarray:
-    return axis[0] if axis.ndim > 1 else axis[:]  # the first sample's, where each has its own
+def _points(path: Path, axis: h5py.Dataset) -> np.ndarray:
+    """Along one axis, ``(points,)``; each trajectory may have its own, if they are the same."""
+    points = axis[:].reshape(-1, axis.shape[-1])
+    if (points != points[0]).any():
+        raise UsageError(
+            f"{path}: its axis {axis.name.rpartition('/')[2]} differs between trajectories; tasks have one grid"
+        )
+    return points[0]
 
 
 def _check_even(path: Path, axis: str, points: np.ndarray) -> None:

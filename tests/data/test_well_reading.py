@@ -193,6 +193,16 @@ def test_points_that_are_not_equispaced(tmp_path):
     assert "the points of its axis y are not equispaced" in complaint(folder)
 
 
+def test_a_grid_that_differs_between_trajectories(tmp_path):
+    folder = write_well(tmp_path, (8, 6), trajectories=(2,))
+    with h5py.File(folder / "data/train/part_0.hdf5", "r+") as file:
+        points = file["dimensions/y"][:]
+        del file["dimensions/y"]
+        file["dimensions/y"] = np.stack([points, 2 * points])
+        file["dimensions/y"].attrs.update({"sample_varying": True, "time_varying": False})
+    assert "its axis y differs between trajectories; tasks have one grid" in complaint(folder)
+
+
 def test_files_of_different_grids(tmp_path):
     folder = write_well(tmp_path / "a", (8, 6))
     other = write_well(tmp_path / "b", (8, 4))
