@@ -60,7 +60,7 @@ def hardware(gpus: tuple[str, ...] = ()) -> dict[str, Any]:
     """
     parts: dict[str, Any] = {
         "cpu": _cpu_model(),
-        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1,
+        "cores": cores(),
         "memory_gb": round(_memory_bytes() / 2**30),
         "system": f"{platform.system()} {platform.machine()}",
         "gpus": list(gpus),
@@ -135,6 +135,11 @@ def give_back_memory() -> None:
     """Memory that was freed goes back to the system, where the allocator can be asked (glibc)."""
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).malloc_trim(0)
+
+
+def cores() -> int:
+    """That this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def free_memory() -> int:

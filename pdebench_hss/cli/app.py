@@ -31,6 +31,7 @@ from . import (
     show,
     study,
     tune,
+    well,
 )
 
 app = typer.Typer(
@@ -83,6 +84,7 @@ app.command("predict")(predict.predict)
 app.command("export")(export.export)
 app.command("bench")(bench.bench)
 data.app.command("add")(arrays.add)
+data.app.command("add-well")(well.add_well)
 data.app.command("remove")(arrays.remove)
 app.add_typer(data.app, name="data")
 app.command("doctor")(doctor.doctor)

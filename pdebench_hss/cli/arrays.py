@@ -11,6 +11,7 @@ import typer
 from ..base.errors import UsageError
 from ..contract.registry import load_registry
 from ..contract.task_file import TaskFile, is_task_file, read_task_file
+from ..contract.well_task_file import WellTaskFile
 from .bars import bar
 
 TaskFileOption = Annotated[
@@ -133,11 +134,15 @@ def tasks_of(files: list[str]) -> str:
 
 def inspect_files(files: list[str] | None, registry: Any) -> None:
     """Say what was understood of task files, and refuse what ``data add`` would refuse; once for each content."""
+    from ..data import well_finding
     from ..data.cache import find_source
     from ..data.inspection import inspect, sentence
 
     for file in files or ():
         task = read_task_file(Path(file))
+        if isinstance(task, WellTaskFile):
+            print(well_finding.sentence(task, task.found or well_finding.find(task)), file=sys.stderr)
+            continue
         spec = registry.task(task.name).spec
         source = find_source(spec)
         assert source is not None  # it has no generator

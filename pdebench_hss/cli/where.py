@@ -37,6 +37,10 @@ CudaGraphsOption = Annotated[
 MaxMemoryOption = Annotated[
     str | None, typer.Option(help="What training may take in memory, e.g. 4G: batches are computed in pieces that fit.")
 ]
+MaxResidentOption = Annotated[
+    str | None,
+    typer.Option(help="Training data to hold in memory, e.g. 2G; the rest is read as needed.  [default: what fits]"),
+]
 DataDirOption = Annotated[str | None, typer.Option(help="Take the data from public files in this directory.")]
 KeepModelsOption = Annotated[
     bool | None,

@@ -116,7 +116,8 @@ class TaskSpec:
                 train and test.
     params      keyword arguments of ``generate`` (and ``coarse``) with defaults; ``task[name=value]`` sets them.
     dataset     tasks that name the same dataset share one file (forward and inverse problems); default: the
-                task's own name. ``view`` then turns the stored ``(inputs, outputs)`` into this task's.
+                task's own name. ``view`` then turns the stored ``(inputs, outputs)`` into this task's,
+                each sample by itself.
     coarse      ``(inputs, level, size, **params) -> outputs``: the classical solver in physical units; level 0 is
                 the dataset's own accuracy, each further level (up to ``coarse_levels``) is cheaper and worse.
                 Returns arrays shaped like the task's outputs.

@@ -14,8 +14,9 @@
     domain: [[0, 1], [0, 2]]       # default: 0 to 1 along every axis
     title, equation, description, citation, normalization, metric, boundary: as of `TaskSpec`
 
-``data add`` writes such a file beside its copies, with what was found in the arrays (``found``), so that nothing heavy
-is imported and no array is opened to list it.
+With the key ``well`` it is a data set of The Well (`well_task_file`). ``data add`` writes such a file beside its
+copies, with what was found in the arrays (``found``), so that nothing heavy is imported and no array is opened to list
+it.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ from ..base.errors import UsageError, did_you_mean
 from ..base.references import resolve
 from .array_scales import Extent, scales_of
 from .task import NAME, TaskSpec
+from .well_task_file import WellTaskFile, well_spec, well_task_file
 
 SUFFIXES = (".yaml", ".yml")
 FORMATS = ("npy", "npz", "h5", "hdf5", "zarr", "pt", "pth", "csv")
@@ -97,7 +99,7 @@ def is_task_file(path: str | Path) -> bool:
     return str(path).lower().endswith(SUFFIXES)
 
 
-def read_task_file(path: Path) -> TaskFile:
+def read_task_file(path: Path) -> TaskFile | WellTaskFile:
     try:
         content = yaml.safe_load(path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -108,6 +110,8 @@ def read_task_file(path: Path) -> TaskFile:
         raise UsageError(f"task file {path}{line}: not valid YAML ({getattr(error, 'problem', 'not text')})") from None
     if not isinstance(content, dict):
         raise UsageError(f"task file {path}: expected keys and values, found a {type(content).__name__}")
+    if "well" in content:
+        return well_task_file(content, path)
     _check(content, path)
     try:
         return TaskFile(**content, folder=str(path.resolve().parent))
@@ -130,8 +134,10 @@ def _check(content: Mapping[str, Any], path: Path) -> None:
             raise UsageError(f"task file {path}: {key} is missing")
 
 
-def spec_of(task: TaskFile) -> TaskSpec:
+def spec_of(task: TaskFile | WellTaskFile) -> TaskSpec:
     """The task that a file describes; its arrays are opened only if it does not say what is in them."""
+    if isinstance(task, WellTaskFile):
+        return well_spec(task)
     found = task.found or resolve(FINDER)(task)
     inputs, outputs = found["inputs"], found["outputs"]  # channels and grid of each
     grid, steps = tuple(inputs[1:]), int(found["steps"])

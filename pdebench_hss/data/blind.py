@@ -19,17 +19,19 @@ import numpy as np
 from ..base.errors import DataError
 from ..contract.task import TaskInfo
 from .cache import Dataset, Split, peek, read_inputs, read_split, verify
+from .stored import StoredSplit
 
 
 @dataclass(frozen=True)
 class BlindData:
     """A task's samples in physical units, without the answers to the test.
 
-    ``held_out`` are samples of train that are not trained on; ``test_inputs`` is None where test is not asked for.
+    ``train`` may stay in its file (`stored`). ``held_out`` are samples of train that are not trained on;
+    ``test_inputs`` is None where test is not asked for.
     """
 
     task: TaskInfo
-    train: Split
+    train: Split | StoredSplit
     test_inputs: np.ndarray | None
     sha256: str
     seconds_per_sample: float | None = None
@@ -37,9 +39,9 @@ class BlindData:
 
     @property
     def nbytes(self) -> int:
-        splits = (self.train, self.held_out) if self.held_out is not None else (self.train,)
-        arrays = [a for split in splits for a in (split.inputs, split.outputs)]
-        return sum(a.nbytes for a in (*arrays, *([] if self.test_inputs is None else [self.test_inputs])))
+        """Of what is in memory."""
+        there = (self.train if isinstance(self.train, Split) else None, self.held_out, self.test_inputs)
+        return sum(part.nbytes for part in there if part is not None)
 
 
 def load(
@@ -50,17 +52,27 @@ def load(
     apart: bool,
     held_out: np.ndarray | None = None,
     test: bool = True,
+    stored: bool = False,
 ) -> BlindData:
     """The first ``n_train`` samples of train, those ``held_out`` (a mask) put aside, and the test inputs.
 
     ``apart`` is for processes that may be forked; in others, where a model shares the process with everything else
     anyway, a view is formed here. Without ``test`` nothing of the test split is read, not even to verify the file.
+    With ``stored``, what is trained on stays in its file.
     """
     path = path or dataset.path
     header = verify(path) if test else peek(path)
     task = dataset.spec.info(dataset.scale, dataset.params)
     inputs = _test_inputs(dataset, path, apart) if test else None
-    train, held = read_split(dataset, path, "train", n_train), None
+    held: Split | None = None
+    if stored:
+        chosen = np.zeros(n_train or dataset.size.train, bool) if held_out is None else held_out
+        left, put_aside = (np.flatnonzero(mask) for mask in (~chosen, chosen))
+        if len(put_aside):
+            held = StoredSplit(dataset, path, "train", put_aside).take(np.arange(len(put_aside)))
+        rest = StoredSplit(dataset, path, "train", left)
+        return BlindData(task, rest, inputs, header.sha256, header.seconds_per_sample, held)
+    train = read_split(dataset, path, "train", n_train)
     if held_out is not None:
         held, train = (Split(train.inputs[mask], train.outputs[mask]) for mask in (held_out, ~held_out))
     return BlindData(task, train, inputs, header.sha256, header.seconds_per_sample, held)

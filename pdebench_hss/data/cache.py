@@ -42,19 +42,19 @@ def load(dataset: Dataset, n_train: int | None = None, path: Path | None = None)
 
 
 def verify(path: Path) -> hdf5.Header:
-    with _naming(path):
+    with naming(path):
         return hdf5.verify(path)
 
 
 def peek(path: Path) -> hdf5.Header:
     """The header alone, without a look at the content: what is read later is compared with its checksums then."""
-    with _naming(path):
+    with naming(path):
         return hdf5.read_header(path)
 
 
 def read_split(dataset: Dataset, path: Path, split: str, count: int | None = None) -> Split:
     """One split as the task sees it."""
-    with _naming(path):
+    with naming(path):
         arrays = hdf5.read_split(path, split, count)
     arrays = as_seen(dataset.spec, *arrays)
     check_shapes(dataset.spec.info(dataset.scale, dataset.params), *arrays)
@@ -76,14 +76,14 @@ def with_history(inputs: np.ndarray, outputs: np.ndarray, frames: int) -> tuple[
 
 def read_inputs(dataset: Dataset, path: Path, split: str) -> np.ndarray:
     """The inputs of a split as they are stored: outputs are not read."""
-    with _naming(path):
+    with naming(path):
         inputs = hdf5.read_array(path, split, "inputs")
     check_shapes(dataset.spec.info(dataset.scale, dataset.params), inputs)
     return inputs
 
 
 @contextlib.contextmanager
-def _naming(path: Path) -> Iterator[None]:
+def naming(path: Path) -> Iterator[None]:
     """Name a damaged file and say how to recover."""
     try:
         yield

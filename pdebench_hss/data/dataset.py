@@ -25,6 +25,13 @@ class Split:
     inputs: np.ndarray
     outputs: np.ndarray
 
+    def __len__(self) -> int:
+        return len(self.inputs)
+
+    @property
+    def nbytes(self) -> int:
+        return self.inputs.nbytes + self.outputs.nbytes
+
 
 @dataclass(frozen=True)
 class TaskData:

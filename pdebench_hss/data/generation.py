@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from ..base.errors import DataError
+from ..base.errors import DataError, PdebenchError, UsageError
 from ..base.files import remove_stale_temporaries, replacing
 from ..base.references import call_target
 from ..contract.registry import load_registry
@@ -130,9 +130,9 @@ def _parts_dir(dataset: Dataset) -> Path:
     return dataset.path.with_suffix(".parts")
 
 
-def _error(dataset: Dataset, failure: Failure, what: str) -> DataError:
-    if failure.expected:
-        return DataError(failure.message)
+def _error(dataset: Dataset, failure: Failure, what: str) -> PdebenchError:
+    if failure.expected:  # what is wrong with files that somebody named is theirs to mend
+        return UsageError(failure.message) if failure.kind == UsageError.__name__ else DataError(failure.message)
     return DataError(f"task {dataset.spec.name!r}: its {what} raised {failure.kind}: {failure.message}")
 
 

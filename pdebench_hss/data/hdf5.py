@@ -16,6 +16,7 @@ import hashlib
 import io
 import json
 import os
+import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,6 +34,7 @@ FORMAT = 1
 SPLITS = ("train", "test")
 ARRAYS = ("inputs", "outputs")
 BLOCK_BYTES = 32 << 20
+HDF5_CACHE = 1 << 20  # of chunks, per array
 CHUNK_BYTES = 1 << 20  # HDF5's cache holds a chunk of this size, so that one written in two goes is checksummed once
 
 
@@ -192,6 +194,49 @@ def _read_chunks(content: io.FileIO, name: str, chart: dict[str, Any], count: in
         return checked_chunks.read(content, chart, count)
     except (ValueError, TypeError, KeyError):  # a wrong chunk, or a chart that is damaged itself
         raise CorruptData(f"a chunk of {name} does not match its checksum") from None
+
+
+class OpenSplit:
+    """The arrays of one split in a file that stays open, read a part at a time and checked as whole splits are."""
+
+    def __init__(self, path: Path, split: str) -> None:
+        self.path, self.split = path, split
+        with _forgetting(path), _one_line():
+            content = path.open("rb", buffering=0)
+            weakref.finalize(self, content.close)
+            charts = _remembered(path, content.fileno()).get("charts", {})
+            found = {name: charts.get(f"{split}/{name}") for name in ARRAYS}
+            if all(found.values()):
+                self._arrays = {name: checked_chunks.ChartedArray(content, found[name]) for name in ARRAYS}
+            else:
+                file = h5py.File(path, "r", rdcc_nbytes=HDF5_CACHE)
+                weakref.finalize(self, file.close)
+                self._arrays = {name: file[split][name] for name in ARRAYS}
+            self.shapes = {name: tuple(array.shape) for name, array in self._arrays.items()}
+            self.dtype = self._arrays["inputs"].dtype
+
+    def read(self, name: str, *place: slice | int) -> np.ndarray:
+        """``array[place]`` of the array with that name; raises `CorruptData`."""
+        array = self._arrays[name]
+        with _forgetting(self.path), _one_line():
+            if isinstance(array, h5py.Dataset):
+                return array[place]
+            try:
+                return array.read(*place)
+            except (ValueError, TypeError, IndexError):  # a wrong chunk, or a chart that is damaged itself
+                raise CorruptData(f"a chunk of {self.split}/{name} does not match its checksum") from None
+
+    @property
+    def scratch_bytes(self) -> int:
+        """Of the memory it needs besides what it returns."""
+        arrays = self._arrays.values()
+        return sum(HDF5_CACHE if isinstance(array, h5py.Dataset) else array.scratch_bytes for array in arrays)
+
+    def soon(self, name: str, *place: slice | int) -> None:
+        """What will be read next: a hint."""
+        array = self._arrays[name]
+        if not isinstance(array, h5py.Dataset):
+            array.soon(*place)
 
 
 @contextlib.contextmanager

@@ -7,7 +7,6 @@ known one.
 from __future__ import annotations
 
 import dataclasses
-import os
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,7 +16,7 @@ from typing import Any
 
 import yaml
 
-from ..base import devices
+from ..base import devices, machine
 from ..base.errors import UsageError, did_you_mean
 from ..contract.budget import Budget, parse_budgets, parse_count
 from ..contract.resources import parse_resources
@@ -32,7 +31,7 @@ TEXTS = (
 # Where a run stores things and what it runs on don't change which trials it asks for.
 PLACES = (
     *("out", "force", "plugins", "ray_address", "storage", "cuda_graphs"),
-    *("keep_models", "keep_models_up_to", "keep_predictions"),
+    *("keep_models", "keep_models_up_to", "keep_predictions", "max_resident"),
 )
 
 
@@ -65,7 +64,9 @@ _TYPES: dict[str, tuple[Callable[[Any], bool], str]] = {
         ("force", "strict_plugins", "cuda_graphs", "keep_models", "keep_predictions"), (_is_choice, "true or false")
     ),
     "timeout": (_is_number, "a number of seconds"),
-    "max_memory": (lambda value: _is_text(value) or _is_number(value), "a size such as 4G"),
+    **dict.fromkeys(
+        ("max_memory", "max_resident"), (lambda value: _is_text(value) or _is_number(value), "a size such as 4G")
+    ),
     "match_params": (lambda value: _is_text(value) or _is_number(value), "a count such as 300k"),
     "val": (lambda value: _is_text(value) or _is_whole(value), "a share (10%) or a number of training samples"),
     "seeds": (
@@ -93,6 +94,7 @@ class RunConfig:
     precision: str = devices.DEFAULT_PRECISION
     cuda_graphs: bool = False
     max_memory: str | float | None = None
+    max_resident: str | float | None = None
     out: str = "leaderboards/latest"
     data_dir: str | None = None
     data_seed: int = 0
@@ -127,7 +129,8 @@ class RunConfig:
         if self.val is not None:
             parse_share(self.val)
         # Bad ones are refused before anything starts.
-        _ = self.seed_list, self.budgets, self.params_target, self.memory_limit, self.model_bytes
+        _ = self.seed_list, self.budgets, self.params_target, self.model_bytes
+        _ = self.memory_limit, self.resident_limit
         parse_resources(self.resources or "")
         if self.ray_address is not None and self.executor != "ray":
             raise UsageError(f"--ray-address belongs to --executor ray, not {self.executor}")
@@ -158,6 +161,11 @@ class RunConfig:
     def memory_limit(self) -> int:
         """Bytes that a trial may take; 0 where there is no limit."""
         return 0 if self.max_memory is None else int(parse_count(self.max_memory, "--max-memory"))
+
+    @property
+    def resident_limit(self) -> int:
+        """Bytes of training samples that a trial may hold; 0 where free memory decides."""
+        return 0 if self.max_resident is None else int(parse_count(self.max_resident, "--max-resident"))
 
     @property
     def model_bytes(self) -> int:
@@ -201,7 +209,7 @@ class RunConfig:
 
 
 def available_cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return machine.cores()
 
 
 def parse_seeds(value: str | int | Sequence[int]) -> list[int]:

@@ -255,6 +255,7 @@ class Run:
                 scoring_files=scoring_files(plugins, dataset.task.origin.file, self.registry),
                 cuda_graphs=self.config.cuda_graphs,
                 max_memory=self.config.memory_limit,
+                max_resident=self.config.resident_limit,
             )
         return self._contexts[dataset.id]
 

@@ -30,14 +30,14 @@ USED = "used for full batches"
 def make_step(
     eager: Step,
     module: nn.Module,
-    inputs: Tensor,
-    outputs: Tensor,
+    first: Callable[[int], tuple[Tensor, Tensor]],
     order: BatchOrder,
     peers: Peers,
     device: torch.device,
     asked: bool,
 ) -> tuple[Step, str]:
-    """The step to train with, and a note on whether graphs are used: empty if they were not asked for."""
+    """The step to train with, and a note on whether graphs are used: empty if they were not asked for. ``first`` gives
+    so many pairs on the device."""
     if not asked:
         return eager, ""
     if device.type != "cuda":
@@ -45,7 +45,7 @@ def make_step(
     if peers.size > 1:
         return eager, f"not used: {peers.size} processes train together"
     try:
-        return _GraphedStep(eager, module, inputs[: order.batch], outputs[: order.batch], device), USED
+        return _GraphedStep(eager, module, *first(order.batch), device), USED
     except RuntimeError as error:  # the network does something that can't be recorded
         module.zero_grad(set_to_none=True)
         return eager, f"not used: {str(error).splitlines()[0][:300]}"
@@ -56,7 +56,7 @@ class _GraphedStep:
 
     def __init__(self, eager: Step, module: nn.Module, x: Tensor, y: Tensor, device: torch.device) -> None:
         self.eager = eager
-        self.x, self.y = x.to(device, copy=True), y.to(device, copy=True)
+        self.x, self.y = x, y
         self.weights = [p for p in module.parameters() if p.requires_grad]
         buffers = {name: buffer.clone() for name, buffer in module.named_buffers()}
         with kept_random_state(device):

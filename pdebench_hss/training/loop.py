@@ -36,8 +36,8 @@ from .peers import ALONE, Peers
 from .pieces import in_pieces
 from .progress import Emit, Progress, say_nothing
 from .steps import BatchOrder, Diverged, Minibatches, Samples, WholeSet
+from .streaming import Pairs
 from .trial_device import autocast, kept_random_state, synchronize
-from .windows import TrainSet
 
 CHECKPOINT_SECONDS = 5.0
 CHECKPOINT_SHARE = 0.02  # share of a trial's time: slow checkpoints are written less often
@@ -83,7 +83,7 @@ class TrainingState:
 
 def count_step_flops(
     module: nn.Module,
-    train: TrainSet,
+    train: Pairs,
     batch: int,
     peers: Peers = ALONE,
     precision: str = DEFAULT_PRECISION,
@@ -117,12 +117,11 @@ def count_step_flops(
     return peers.same(total)
 
 
-def _count_flops(module: nn.Module, train: TrainSet, batch: int, precision: str, detach: bool) -> float:
+def _count_flops(module: nn.Module, train: Pairs, batch: int, precision: str, detach: bool) -> float:
     buffers = {name: buffer.clone() for name, buffer in module.named_buffers()}
     # Gathered and sent to the module's device, as batches are: an in-place model can't spoil the data.
     device = next(module.parameters()).device
-    index = torch.arange(batch, device=train.inputs.device) % len(train)
-    x, y = train.inputs[index].to(device), train.outputs[index].to(device)
+    x, y = (t.to(device) for t in train.pairs(torch.arange(batch) % len(train)))
     objective = Objective(module, train, device, detach=detach)
 
     def step() -> None:
@@ -140,7 +139,7 @@ def _count_flops(module: nn.Module, train: TrainSet, batch: int, precision: str,
 
 def fit(
     module: nn.Module,
-    train: TrainSet,
+    train: Pairs,
     budget: Budget,
     optimizer: Optimizer,
     *,
@@ -165,7 +164,7 @@ def fit(
     would. ``piece`` is how many samples are computed at a time (see `pieces`); None means the whole batch.
     """
     samples = Samples(train, device)
-    order = BatchOrder(len(train), optimizer.batch, train.task.name, seed, device=samples.inputs.device)
+    order = BatchOrder(len(train), optimizer.batch, train.task.name, seed, device=samples.home)
     objective = Objective(module, train, device, detach=detach)
     descent = Descent(module, optimizer, device)
     state = TrainingState()
@@ -174,7 +173,7 @@ def fit(
         if stored is not None and checkpoints.restore(checkpoint, stored, module, descent.optimizer, device):
             state = _restored(stored)
     shapes = warmup.batch_sizes(len(train), order.batch, peers.size, piece)
-    warmup.warm_up(objective, samples.inputs, samples.outputs, shapes, device, precision)
+    warmup.warm_up(objective, samples.first, shapes, device, precision)
     spent, wrapped = state.spent, peers.wrap(module.train())
     shared = objective.of(module, wrapped)
 
@@ -191,9 +190,7 @@ def fit(
         way = WholeSet(descent, eager, samples, order, budget)
         total = way.affordable(total)
     else:
-        step, state.graphs = make_step(
-            eager, module, samples.inputs, samples.outputs, order, peers, device, cuda_graphs
-        )
+        step, state.graphs = make_step(eager, module, samples.first, order, peers, device, cuda_graphs)
         way = Minibatches(descent, step, samples, order, peers, budget)
     budget.refuse_device(device.type)
     synchronize(device)

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from .block_sums import BlockSum
+
 
 @dataclass(frozen=True)
 class Affine:
@@ -54,6 +56,51 @@ def fit_affine(x: np.ndarray, kind: str) -> Affine:
         scale = np.ones(x.shape[1])
     else:
         raise ValueError(f"unknown normalisation {kind!r}")
-    # The only spread of a constant channel is rounding, which must not be scaled up to 1.
-    noise = 1e-12 * np.abs(x).max(axis=axes)
-    return Affine(shift, np.where(scale > noise, scale, 1.0))
+    return _spread(shift, scale, np.abs(x).max(axis=axes))
+
+
+class BlockwiseFit:
+    """`fit_affine` of ``count`` samples that are seen block by block, to the bit, in as many passes as it takes."""
+
+    def __init__(self, kind: str, count: int) -> None:
+        self.kind, self.count = kind, count
+        self.passes = {"max": 1, "none": 1, "std": 1, "zscore": 2}[kind]
+        self._sums = [BlockSum(count) for _ in range(self.passes)]
+        self._largest: np.ndarray | None = None
+        self._points = 0
+
+    def see(self, block: np.ndarray, number: int = 0) -> None:
+        """The next samples ``(some, channels, *grid)`` of a pass."""
+        if number == 0:
+            here = np.abs(block).max(axis=(0, *range(2, block.ndim)))
+            self._largest = here if self._largest is None else np.maximum(self._largest, here)
+            self._points = block[0, 0].size
+        if self.kind == "std":
+            self._sums[0].add(np.square(block, dtype=np.float64))
+        elif self.kind == "zscore" and number == 0:
+            self._sums[0].add(block)
+        elif self.kind == "zscore":
+            deviation = block - Affine._along(self._mean(0), block)
+            self._sums[1].add(np.multiply(deviation, deviation, out=deviation))
+
+    def _mean(self, number: int) -> np.ndarray:
+        return np.true_divide(self._sums[number].total, self.count * self._points)
+
+    def affine(self) -> Affine:
+        """After the last pass."""
+        assert self._largest is not None
+        shift = np.zeros(len(self._largest))
+        if self.kind == "max":
+            scale = self._largest.astype(np.float64)
+        elif self.kind == "std":
+            scale = np.sqrt(self._mean(0))
+        elif self.kind == "zscore":
+            shift, scale = self._mean(0), np.sqrt(self._mean(1))
+        else:
+            scale = np.ones(len(self._largest))
+        return _spread(shift, scale, self._largest)
+
+
+def _spread(shift: np.ndarray, scale: np.ndarray, largest: np.ndarray) -> Affine:
+    """The only spread of a constant channel is rounding, which must not be scaled up to 1."""
+    return Affine(shift, np.where(scale > 1e-12 * largest, scale, 1.0))

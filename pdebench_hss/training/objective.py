@@ -30,7 +30,7 @@ from torch import Tensor, nn
 from ..contract.task import TaskInfo
 from ..contract.traits import has_own_loss
 from .normalization import Normalizer
-from .windows import TrainSet
+from .streaming import Pairs
 
 
 class Units:
@@ -86,15 +86,15 @@ class Batch:
 class Objective:
     """The loss of a module on a batch of training pairs, as ``loss.backward()`` wants it."""
 
-    def __init__(self, module: nn.Module, train: TrainSet, device: torch.device, *, detach: bool = False) -> None:
+    def __init__(self, module: nn.Module, train: Pairs, device: torch.device, *, detach: bool = False) -> None:
         self.module, self.forward, self.train, self.device, self.detach = module, module, train, device, detach
         mask = train.task.mask
-        self.mask = None if mask is None else torch.as_tensor(mask).to(device, train.inputs.dtype)
+        self.mask = None if mask is None else torch.as_tensor(mask).to(device, train.dtype)
         self.squared_error = None if has_own_loss(type(module)) else mean_squared_error(self.mask)
 
     @cached_property
     def units(self) -> Units:
-        return Units(self.train.normalizer, self.train.task.dim, self.train.inputs.dtype, self.device)
+        return Units(self.train.normalizer, self.train.task.dim, self.train.dtype, self.device)
 
     def of(self, module: nn.Module, forward: nn.Module | None = None) -> Objective:
         """The same for another module, or for one that is called through a wrapper."""

@@ -25,7 +25,7 @@ from .clocks import Lap
 from .objective import Objective
 from .optimizers import needs_closure, own_optimizer
 from .splitting import why_not_split
-from .windows import TrainSet
+from .streaming import Pairs
 
 
 class PeerLost(Exception):
@@ -133,13 +133,14 @@ class ProcessGroup(Peers):
             dist.destroy_process_group()
 
 
-def refusal(module: nn.Module, train: TrainSet, device: torch.device) -> str | None:
+def refusal(module: nn.Module, train: Pairs, device: torch.device) -> str | None:
     """Why several processes can't compute what one would, or None.
 
     The gradient of a batch has to be the mean of its parts' (`splitting`). An optimiser that searches along a line
     would do so in each process by itself.
     """
-    if reason := why_not_split(Objective(module, train, device), train.inputs, train.outputs, device):
+    few = train.pairs(torch.arange(min(2, len(train))))
+    if reason := why_not_split(Objective(module, train, device), *few, device):
         return reason
     if has_own_optimiser(type(module)) and needs_closure(own_optimizer(module, list(module.parameters()), NO_RATES)):
         return "its optimiser evaluates the loss itself (a closure), separately in each process"

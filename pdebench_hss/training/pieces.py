@@ -91,7 +91,8 @@ def choose(
     except (TypeError, RuntimeError) as error:  # models that hold a handle or a graph can't be copied
         return whole(f"the model can't be copied, to see what a sample takes ({type(error).__name__})")
     sizes = USUAL if room is None else FEWEST
-    x, y = (_first(t, sizes[1], device) for t in (objective.train.inputs, objective.train.outputs))
+    index = torch.arange(sizes[1]) % len(objective.train)  # some are repeated if there are too few
+    x, y = (t.to(device) for t in objective.train.pairs(index))
     with kept_random_state(device):
         each = _kept_by_a_sample(twin, x, y, batch, precision, sizes)
         if room is None and batch * each <= LARGE:
@@ -118,7 +119,7 @@ def room_in(limit: int, objective: Objective, fields: int, device: torch.device)
     of the pairs, in bytes, and the libraries' own memory.
     """
     weights = sum(p.nbytes for p in objective.module.parameters())
-    held = objective.train.inputs.nbytes + objective.train.outputs.nbytes + 4 * weights
+    held = objective.train.nbytes + 4 * weights
     if device.type == "cpu":
         held += fields + LIBRARIES
     if held >= limit:
@@ -182,11 +183,6 @@ def _declared(model: type) -> str | None:
     if has_own_loss(model) and not may_be_split(model):
         return "it has its own loss, and does not say pieces = True"
     return None
-
-
-def _first(samples: Tensor, count: int, device: torch.device) -> Tensor:
-    """As many samples as a footprint needs; some are repeated if there are too few."""
-    return samples[torch.arange(count, device=samples.device) % len(samples)].to(device)
 
 
 def _kept_by_a_sample(objective: Objective, x: Tensor, y: Tensor, batch: int, precision: str, sizes: Sizes) -> int:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -19,8 +20,8 @@ from .clocks import Lap
 from .graphs import Step
 from .optimizers import Descent, closure_step
 from .peers import Peers
+from .streaming import Pairs, StreamedSet
 from .trial_device import CPU, free_memory
-from .windows import TrainSet
 
 WINDOW_SECONDS = 0.1  # seconds of work queued on a GPU before the host waits for it
 WINDOW_STEPS = 64
@@ -108,10 +109,14 @@ class Minibatches:
             index = self.order.at(spent.steps + ahead)
             mine, weight = self.peers.share(index)
             self.descent.optimizer.zero_grad(set_to_none=True)
-            pending.append(self.step(*self.samples.batch(mine), weight))
+            following = partial(self._mine, spent.steps + ahead + 1)
+            pending.append(self.step(*self.samples.batch(mine, following), weight))
             self.descent.update()
             sizes.append(len(index))
         return Done(_read(pending), sizes)
+
+    def _mine(self, step: int) -> Tensor:
+        return self.peers.share(self.order.at(step))[0]
 
 
 class WholeSet:
@@ -153,7 +158,7 @@ class WholeSet:
     def _evaluate(self, spent: Spent) -> float:
         """The mean loss of all samples; its gradients are left with the weights."""
         self.descent.optimizer.zero_grad(set_to_none=True)
-        n, device = self.order.n, self.samples.inputs.device
+        n, device = self.order.n, self.samples.home
         parts = [
             self.step(*self.samples.batch(index), len(index) / n)
             for index in torch.arange(n, device=device).split(self.order.batch)
@@ -165,18 +170,34 @@ class WholeSet:
 
 
 class Samples:
-    """The training pairs, on the device if both halves fit in a third of its free memory, else on the host, from where
-    batches are sent."""
+    """The training pairs, on the device if both halves fit in a third of its free memory, else on the host or in their
+    file, from where batches are sent."""
 
-    def __init__(self, train: TrainSet, device: torch.device) -> None:
-        self.device = device
-        self.inputs, self.outputs = train.inputs, train.outputs
+    def __init__(self, train: Pairs, device: torch.device) -> None:
+        self.device, self.train = device, train
+        self.home = CPU  # where indices are
+        if isinstance(train, StreamedSet):
+            return
         free = free_memory(device)
-        if free is None or train.inputs.nbytes + train.outputs.nbytes <= free / 3:
-            self.inputs, self.outputs = train.inputs.to(device), train.outputs.to(device)
+        if free is None or train.nbytes <= free / 3:
+            train = replace(train, inputs=train.inputs.to(device), outputs=train.outputs.to(device))
+        self.train, self.home = train, train.inputs.device
 
-    def batch(self, index: Tensor) -> tuple[Tensor, Tensor]:
-        return _batch(self.inputs, index, self.device), _batch(self.outputs, index, self.device)
+    def batch(self, index: Tensor, following: Callable[[], Tensor] | None = None) -> tuple[Tensor, Tensor]:
+        """A batch on the device; what is ``following`` it is asked for only where it has to be read."""
+        if isinstance(self.train, StreamedSet):
+            x, y = self.train.pairs(index)
+            if following is not None:
+                self.train.soon(following())
+            return x.to(self.device), y.to(self.device)
+        return _batch(self.train.inputs, index, self.device), _batch(self.train.outputs, index, self.device)
+
+    def first(self, count: int) -> tuple[Tensor, Tensor]:
+        """Pairs on the device that are nobody else's."""
+        if isinstance(self.train, StreamedSet):
+            return self.batch(torch.arange(min(count, len(self.train))))
+        x, y = self.train.inputs[:count], self.train.outputs[:count]
+        return x.to(self.device, copy=True), y.to(self.device, copy=True)
 
 
 def _read(losses: list[Tensor]) -> list[float]:

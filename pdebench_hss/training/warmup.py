@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import torch
 from torch import Tensor
@@ -33,13 +33,13 @@ def batch_sizes(n: int, batch: int, processes: int = 1, piece: int | None = None
 
 def warm_up(
     objective: Objective,
-    inputs: Tensor,
-    outputs: Tensor,
+    first: Callable[[int], tuple[Tensor, Tensor]],
     sizes: Iterable[int],
     device: torch.device,
     precision: str = DEFAULT_PRECISION,
 ) -> float:
-    """Returns the seconds it took; 0 where it is not needed, or where the model can't be copied."""
+    """Returns the seconds it took; 0 where it is not needed, or where the model can't be copied. ``first`` gives so
+    many pairs on the device."""
     if not needed(device):
         return 0.0
     started = time.perf_counter()
@@ -50,7 +50,7 @@ def warm_up(
         return 0.0
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
         for size in sizes:
-            x, y = (t[:size].to(device, copy=True) for t in (inputs, outputs))
+            x, y = first(size)
             with autocast(device, precision):
                 loss = objective.of(twin.train())(x, y)
             loss.backward()

@@ -20,6 +20,7 @@ import torch
 from torch import Tensor
 
 from ..contract.task import TaskInfo
+from ..data.dataset import Split
 from .normalization import Affine, Normalizer, fit_affine
 
 if TYPE_CHECKING:
@@ -44,26 +45,44 @@ class TrainSet:
     def __len__(self) -> int:
         return len(self.inputs)
 
+    @property
+    def dtype(self) -> torch.dtype:
+        return self.inputs.dtype
+
+    @property
+    def nbytes(self) -> int:
+        return self.inputs.nbytes + self.outputs.nbytes
+
+    def pairs(self, index: Tensor) -> tuple[Tensor, Tensor]:
+        """Inputs and outputs of some pairs, copied."""
+        index = index.to(self.inputs.device)
+        return self.inputs[index], self.outputs[index]
+
 
 def prepare(data: TaskData | BlindData, dtype: torch.dtype, unroll: int = 1) -> TrainSet:
     """Form the training pairs and fit the normaliser to them."""
     task, kind = data.task, data.task.spec.normalization
+    assert isinstance(data.train, Split)  # else `streaming` has them
     inputs, outputs = data.train.inputs, data.train.outputs
     if task.rollout:
         frames = trajectories(inputs, outputs, task)
         residuals = np.diff(frames, axis=1)  # (n, S, c, *grid)
         of_fields = fit_affine(_flat(frames[:, :-1]), kind)
-        normalizer = Normalizer(_repeated(of_fields, task.history), fit_affine(_flat(residuals), kind))
+        normalizer = Normalizer(repeated(of_fields, task.history), fit_affine(_flat(residuals), kind))
         inputs, outputs = windows(frames, residuals, task.history, unroll)
     else:
         normalizer = Normalizer(fit_affine(inputs, kind), fit_affine(outputs, kind))
-    normalised = normalizer.outputs.normalise(_flat(outputs) if unroll > 1 else outputs)
-    return TrainSet(
+    return TrainSet(*normalised(inputs, outputs, normalizer, dtype, unroll), normalizer, task, unroll)
+
+
+def normalised(
+    inputs: np.ndarray, outputs: np.ndarray, normalizer: Normalizer, dtype: torch.dtype, unroll: int
+) -> tuple[Tensor, Tensor]:
+    """Training pairs as a model gets them; outputs are those of steps or, with ``unroll`` > 1, of windows."""
+    targets = normalizer.outputs.normalise(_flat(outputs) if unroll > 1 else outputs)
+    return (
         torch.as_tensor(normalizer.inputs.normalise(inputs), dtype=dtype),
-        torch.as_tensor(normalised.reshape(outputs.shape), dtype=dtype),
-        normalizer,
-        task,
-        unroll,
+        torch.as_tensor(targets.reshape(outputs.shape), dtype=dtype),
     )
 
 
@@ -89,5 +108,5 @@ def _flat(x: np.ndarray) -> np.ndarray:
     return x.reshape(-1, *x.shape[2:])
 
 
-def _repeated(affine: Affine, times: int) -> Affine:
+def repeated(affine: Affine, times: int) -> Affine:
     return affine if times == 1 else Affine(np.tile(affine.shift, times), np.tile(affine.scale, times))

@@ -26,5 +26,6 @@ class Context:
     gpu: int = 0  # index among those that the process sees
     cuda_graphs: bool = False
     max_memory: int = 0  # bytes that a trial may take (see `pieces`); 0 means no limit
+    max_resident: int = 0  # bytes of training samples to hold (see `training_pairs`); 0: what free memory allows
     keep_models: int = 0  # largest model to keep, in bytes; 0 keeps none
     predictions: str = ""  # file to which the scorer writes the predictions; empty if they are not kept

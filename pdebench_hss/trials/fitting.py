@@ -38,11 +38,13 @@ from ..training.parameters import count_fitted, count_parameters
 from ..training.peers import ALONE, PeerLost, Peers, ProcessGroup, refusal
 from ..training.progress import Emit, say_nothing
 from ..training.serving import measure_serving
+from ..training.streaming import Pairs
 from ..training.trial_device import TrialDevice, synchronize
-from ..training.windows import TrainSet, prepare
+from ..training.windows import TrainSet
 from .fitted import Fitted
 from .keeping import build_seed, keep
 from .status import Status
+from .training_pairs import facts, normalizer_of, set_for_closed_form, stay_stored, training_pairs, whole_set
 
 if TYPE_CHECKING:
     from .context import Context
@@ -84,7 +86,7 @@ def _run(
     samples = _load(trial, context, registry, apart)
     fitted.data = {
         "sha256": samples.sha256,
-        "n_train": len(samples.train.inputs),
+        "n_train": len(samples.train),
         **({"n_test": len(samples.test_inputs)} if samples.test_inputs is not None else {}),
         **({"n_val": len(samples.held_out.inputs)} if samples.held_out is not None else {}),
         "seconds_per_sample": samples.seconds_per_sample,
@@ -129,9 +131,9 @@ def _seed(seed: int, device: str) -> None:
 
 def _load(trial: Trial, context: Context, registry: Registry, apart: bool) -> blind.BlindData:
     dataset, count, path = dataset_of(trial, context, registry)
-    return blind.load(
-        dataset, count, path, apart=apart, held_out=held_out_of(trial, dataset), test=trial.judge == "test"
-    )
+    held_out, test = held_out_of(trial, dataset), trial.judge == "test"
+    stored = stay_stored(dataset, count, context)
+    return blind.load(dataset, count, path, apart=apart, held_out=held_out, test=test, stored=stored)
 
 
 def _predict(model: Any, predict: Predictor, samples: blind.BlindData, fitted: Fitted) -> None:
@@ -189,21 +191,23 @@ def _fit(
     """
     batch = trial.optimizer.batch
     if traits.is_closed_form(type(model)):
-        train = prepare(samples, torch.float64)
-        if hasattr(model, "fit"):
-            model.fit(train)
-        return train.normalizer, batch
+        if not hasattr(model, "fit"):
+            return normalizer_of(samples, context), batch
+        given = set_for_closed_form(samples, context)
+        model.fit(given)
+        return given.normalizer, batch
     emit = emit if context.peer == 0 else say_nothing
     if traits.trains_itself(type(model)):
-        return _watch_it_train(model, prepare(samples, torch.float32), trial, context, where, fitted, emit), batch
-    train = prepare(samples, torch.float32, trial.unroll)
+        whole = whole_set(samples, torch.float32, context)
+        return _watch_it_train(model, whole, trial, context, where, fitted, emit), batch
+    train = training_pairs(samples, torch.float32, context, batch, trial.unroll)
     if not any(p.requires_grad for p in model.parameters()):
         raise ValueError(f"model {trial.model!r} has neither parameters to train nor a fit() or solve() of its own")
     device = where.start()
     model.to(device)
     peers = _join(model, train, context, device)
     found = _pieces(model, samples, train, trial, context, device)
-    where.note(pieces=found.facts(min(batch, len(train))))
+    where.note(pieces=found.facts(min(batch, len(train))), **facts(train))
     asked = found.samples if found.samples and context.max_memory else batch  # samples per batch of predictions
     with peers.together():
         fitted.flops_step = loop.count_step_flops(
@@ -236,7 +240,7 @@ def _fit(
 
 
 def _pieces(
-    model: Any, samples: blind.BlindData, train: TrainSet, trial: Trial, context: Context, device: torch.device
+    model: Any, samples: blind.BlindData, train: Pairs, trial: Trial, context: Context, device: torch.device
 ) -> pieces.Pieces:
     """How a process computes its share of a batch. It follows from sizes, so it is the same on every peer."""
     objective = Objective(model, train, device, detach=trial.detach)
@@ -281,15 +285,13 @@ def _flops_of_a_step(model: Any, train: TrainSet, trial: Trial) -> float | None:
         return None
 
 
-def _held_out(
-    samples: blind.BlindData, train: TrainSet, trial: Trial, batch: int, device: torch.device
-) -> HeldOut | None:
+def _held_out(samples: blind.BlindData, train: Pairs, trial: Trial, batch: int, device: torch.device) -> HeldOut | None:
     if samples.held_out is None:
         return None
     return HeldOut(samples.held_out, samples.task, train.normalizer, batch, device, trial.precision)
 
 
-def _join(model: Any, train: TrainSet, context: Context, device: torch.device) -> Peers:
+def _join(model: Any, train: Pairs, context: Context, device: torch.device) -> Peers:
     """The group this process trains in."""
     if context.peers == 1:
         return ALONE

@@ -1,0 +1,200 @@
+"""Streaming: training pairs read when they are needed are those that would be in memory, to the bit."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import pdebench_hss
+from pdebench_hss.base import machine
+from pdebench_hss.contract.registry import load_registry
+from pdebench_hss.data import blind, cache, hdf5
+from pdebench_hss.data.hdf5 import CorruptData
+from pdebench_hss.training.streaming import StreamedSet, bytes_in_memory, why_not_streamed
+from pdebench_hss.training.windows import prepare
+from pdebench_hss.trials.context import Context
+from pdebench_hss.trials.store import Store
+from pdebench_hss.trials.training_pairs import stay_stored
+
+TOYS = str(Path(__file__).parents[1] / "toys" / "toy_plugin.py")
+KB = 1000
+# Steady and rollout, one and several channels, float64 and float32, with and without a view.
+TASKS = ["poisson_1d", "burgers_1d", "gray_scott_forward", "gray_scott_inverse", "navier_stokes_inverse", "darcy_2d"]
+
+
+def dataset_of(name, **changes):
+    task = load_registry().task(name)
+    dataset = cache.Dataset(replace(task, spec=replace(task.spec, **changes)), "smoke")
+    cache.ensure(dataset)
+    return dataset
+
+
+def both(dataset, unroll=1, limit=None, batch=4, held_out=None):
+    """The pairs in memory and those from the file, of which a few can be resident."""
+    whole = blind.load(dataset, apart=False, held_out=held_out)
+    parts = blind.load(dataset, apart=False, held_out=held_out, stored=True)
+    there = prepare(whole, torch.float32, unroll)
+    if limit is None:
+        limit = int(1.5 * least(parts.train, unroll, batch))
+    return there, StreamedSet(parts.train, torch.float32, unroll, batch, limit)
+
+
+def least(split, unroll, batch):
+    low, high = 0, 1 << 30
+    while high - low > 1:
+        middle = (low + high) // 2
+        try:
+            StreamedSet(split, torch.float32, unroll, batch, middle)
+            high = middle
+        except MemoryError:
+            low = middle
+    return high
+
+
+def assert_same(there, streamed):
+    assert len(there) == len(streamed)
+    for side in ("inputs", "outputs"):
+        ours, expected = getattr(streamed.normalizer, side), getattr(there.normalizer, side)
+        np.testing.assert_array_equal(ours.shift, expected.shift, strict=True)
+        np.testing.assert_array_equal(ours.scale, expected.scale, strict=True)
+    for seed in range(3):  # the first time from the file, later some from memory
+        order = torch.randperm(len(there), generator=torch.Generator().manual_seed(seed))
+        for index in order.split(4):
+            streamed.soon(index)
+            for found, expected in zip(streamed.pairs(index), there.pairs(index), strict=True):
+                assert found.dtype == expected.dtype
+                assert found.is_contiguous()
+                assert torch.equal(found, expected)
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_pairs_of_every_kind_of_task(name):
+    assert_same(*both(dataset_of(name)))
+
+
+@pytest.mark.parametrize("kind", ["std", "zscore", "none"])
+@pytest.mark.parametrize("name", ["burgers_1d", "gray_scott_inverse", "navier_stokes_inverse"])
+def test_every_normalisation(name, kind):
+    assert_same(*both(dataset_of(name, normalization=kind)))
+
+
+@pytest.mark.parametrize(("history", "unroll"), [(1, 2), (3, 1), (2, 2)])
+def test_windows_of_several_frames(history, unroll):
+    assert_same(*both(dataset_of("burgers_1d", history=history), unroll))
+
+
+def test_rollouts_behind_a_view():
+    dataset = dataset_of("burgers_1d", view=lambda inputs, outputs: (2 * inputs, 2 * outputs))
+    assert_same(*both(dataset))
+
+
+def test_samples_that_are_held_out_are_not_among_them():
+    held = np.isin(np.arange(dataset_of("darcy_2d").size.train), [0, 3])
+    assert_same(*both(dataset_of("darcy_2d"), held_out=held))
+
+
+def test_all_some_or_none_are_resident():
+    dataset = dataset_of("poisson_1d")
+    parts = blind.load(dataset, apart=False, stored=True).train
+    few = least(parts, 1, 4)
+    for limit, resident in ((few, range(3)), (1 << 30, [len(parts)])):
+        there, streamed = both(dataset, limit=limit)
+        assert streamed.facts()["resident"] in resident
+        assert_same(there, streamed)
+    with pytest.raises(
+        MemoryError, match=r"a batch of 4 and the work on it take .* and --max-resident is .*: raise it"
+    ):
+        both(dataset, limit=few - 1)
+
+
+def test_a_cache_that_can_not_be_written_to_is_streamed_by_hdf5(monkeypatch):
+    dataset = dataset_of("burgers_1d")
+    monkeypatch.setattr(hdf5, "_remembered", lambda path, file: {})
+    assert_same(*both(dataset))
+
+
+def test_a_bit_that_flips_after_the_file_was_opened_is_noticed():
+    dataset = dataset_of("poisson_1d")
+    copy = dataset.path.with_name("flipped.h5")
+    copy.write_bytes(dataset.path.read_bytes())
+    cache.verify(copy)
+    stamp = copy.stat()
+    split = blind.load(dataset, path=copy, apart=False, stored=True).train
+    chunk = split._file._arrays["outputs"].chunks[-1]
+    content = bytearray(copy.read_bytes())
+    content[chunk[0] + chunk[2] - 1] ^= 1
+    with copy.open("r+b") as file:
+        file.write(content)
+    os.utime(copy, ns=(stamp.st_atime_ns, stamp.st_mtime_ns))
+    with pytest.raises(CorruptData, match=r"flipped.h5 in the data cache .*a chunk of train/outputs does not match"):
+        StreamedSet(split, torch.float32, 1, 4, 1 << 20)
+
+
+def test_a_view_that_cuts_out_one_channel_stays_in_memory_where_sums_depend_on_it():
+    def view(inputs, outputs):
+        return inputs[:, :1], outputs
+
+    spec = {"view": view, "in_channels": 1}
+    for kind, streams in (("max", True), ("zscore", False)):
+        split = blind.load(dataset_of("gray_scott_forward", normalization=kind, **spec), apart=False, stored=True).train
+        assert (why_not_streamed(split) is None) == streams
+
+
+# --- whole trials ---
+
+
+def record_of(tmp_path, name, **options):
+    out = tmp_path / name
+    settings = {"scale": "smoke", "seeds": 1, "budget": "steps=7", "plugins": [TOYS], "jobs": 1, **options}
+    pdebench_hss.run(out=str(out), **settings)
+    store = Store(out)
+    return {record.trial.model: (record, store) for record in store.all()}
+
+
+@pytest.mark.parametrize(("task", "limit"), [("toy", "6k"), ("toy_rollout[history=2]", "15k")])
+def test_a_trial_has_the_same_record_with_little_memory(tmp_path, task, limit):
+    settings = {"models": "toy_conv", "tasks": task, "val": "25%", "keep_predictions": True}
+    (plain, plain_store), (bound, bound_store) = (
+        record_of(tmp_path, name, **settings, **more)["toy_conv"]
+        for name, more in (("plain", {}), ("bound", {"max_resident": limit}))
+    )
+    assert plain.status == bound.status == "ok", bound.reason
+    assert plain.key == bound.key  # nothing of a result depends on it
+    assert "streamed" not in plain.provenance
+    assert 0 < bound.provenance["streamed"]["resident"] < bound.provenance["streamed"]["pairs"]
+    assert plain.metrics == bound.metrics
+    names = ("curve_losses", "val_errors", "error_test_err", "error_val_err")
+    expected, found = (store.samples(plain.key, *names) for store in (plain_store, bound_store))
+    for name in names:
+        np.testing.assert_array_equal(found[name], expected[name])
+    assert plain.artefacts["predictions"]["sha256"] == bound.artefacts["predictions"]["sha256"]
+    assert plain.artefacts["model"]["sha256"] == bound.artefacts["model"]["sha256"]
+
+
+def test_models_that_fit_themselves_say_what_they_need(tmp_path):
+    found = record_of(tmp_path, "few", models="linear,mean,persistence", tasks="toy_rollout", max_resident="15k")
+    linear, persistence = found["linear"][0], found["persistence"][0]
+    assert linear.status == "out_of_memory"
+    assert "the model fits itself to the whole training set: up to" in linear.reason
+    assert linear.reason.endswith("and --max-resident is 15.0 kB; raise it or leave the model out")
+    assert persistence.status == "ok"  # it learns nothing
+
+
+def test_by_default_a_set_is_streamed_that_takes_more_than_its_share_of_free_memory(monkeypatch):
+    dataset, context = dataset_of("poisson_1d"), Context(threads=1)
+    needed = bytes_in_memory(dataset, dataset.size.train)
+    monkeypatch.setattr(machine, "cores", lambda: 2)  # two trials at once
+    for free, stays in ((4 * needed, False), (4 * needed - 4, True)):
+        monkeypatch.setattr(machine, "free_memory", lambda free=free: free)
+        assert stay_stored(dataset, dataset.size.train, context) == stays
+
+
+@pytest.mark.parametrize(("limit", "message"), [("x", "'x' is not a number"), ("0", "must be positive, not 0")])
+def test_a_limit_that_is_none(cli, limit, message):
+    done = cli("run", "--models", "mean", "--tasks", "poisson_1d", "--max-resident", limit)
+    assert (done.code, f"error: --max-resident: {message}" in done.err) == (2, True), done.err
