@@ -1,4 +1,4 @@
-"""Small files in PDEBench's layouts, with the names of the real ones: ``python -m pdebench_files.synthetic DIR``.
+"""Small files in PDEBench's layouts, with the names of the real ones: ``python -m pdebench_hss_pdebench.synthetic DIR``.
 
 For tests, and for trying ``--data-dir`` before the download is done. The samples come from this package's own solvers.
 """

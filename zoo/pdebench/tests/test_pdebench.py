@@ -7,7 +7,7 @@ import itertools
 import h5py
 import numpy as np
 import pytest
-from pdebench_files import ADVECTION, DARCY, DIFFUSION_REACTION, darcy, diffusion_reaction, readers, synthetic
+from pdebench_hss_pdebench import ADVECTION, DARCY, DIFFUSION_REACTION, darcy, diffusion_reaction, readers, synthetic
 
 from pdebench_hss import Recipe, Scale
 from pdebench_hss.testing import task_cases
