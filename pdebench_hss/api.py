@@ -79,4 +79,6 @@ def load_task(name: str, scale: str = "small", seed: int = 0, jobs: int = 1, **p
     choice = registry.choose_tasks(name)[0]
     task = registry.task(choice.name)
     spec, chosen = task.spec.with_options({**choice.options, **params})
-    return cache.obtain(cache.Dataset(replace(task, spec=spec), scale, chosen, seed), jobs=jobs)
+    return cache.obtain(
+        cache.Dataset(replace(task, spec=spec), scale, chosen, seed, cache.find_source(spec)), jobs=jobs
+    )

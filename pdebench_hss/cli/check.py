@@ -17,6 +17,9 @@ from .output import Format, FormatOption, PluginOption, StrictOption, installed,
 def check(
     names: Annotated[str, typer.Argument(metavar="NAME", help="A model, a task, a glob or all.")],
     tasks: Annotated[str, typer.Option(help="Models: only on these tasks.")] = "*",
+    data_dir: Annotated[
+        str | None, typer.Option(help="Tasks with a reader: try it on the files in this directory.")
+    ] = None,
     form: FormatOption = Format.table,
     plugin: PluginOption = None,
     strict: StrictOption = None,
@@ -25,7 +28,9 @@ def check(
 
     Exit 1 if a promise is broken. The same suite is in pdebench_hss.testing for your own tests.
 
-    Example:  pdebench-hss check my_solver
+    \b
+    pdebench-hss check my_solver
+    pdebench-hss check my_files --data-dir files
     """
     from ..testing.tasks import task_cases
 
@@ -34,7 +39,7 @@ def check(
     quiet = form is not Format.table
     rows: list[dict[str, Any]] = []
     for task in own_tasks:
-        rows += _check(task, "", task_cases(task, registry), quiet)
+        rows += _check(task, "", task_cases(task, registry, data_dir), quiet)
     for model in models:
         from ..testing.models import cases
 

@@ -28,18 +28,16 @@ def _datasets(tasks: str, scale: str, seed: int, plugins: list[str] | None, data
     registry = load_registry(plugins or ())
     warn_broken(registry)
     found: dict[str, Any] = {}
-    choices = registry.choose_tasks(tasks)
     with make_reporter() as reporter:
-        specs = [registry.task(choice.name).spec for choice in choices]
-        source = cache.find_source(data_dir, specs, reporter.source_progress)
-    for choice in choices:
-        task = registry.task(choice.name)
-        spec = task.spec
-        if scale not in spec.scales:
-            raise UsageError(f"task {spec.name!r} has no scale {scale!r}; it has {', '.join(spec.scales)}")
-        _, params = spec.with_options(choice.options)  # data are the same, however many frames of them a model sees
-        dataset = cache.Dataset(task, scale, params, seed, source)
-        found.setdefault(dataset.id, dataset)
+        for choice in registry.choose_tasks(tasks):
+            task = registry.task(choice.name)
+            spec = task.spec
+            if scale not in spec.scales:
+                raise UsageError(f"task {spec.name!r} has no scale {scale!r}; it has {', '.join(spec.scales)}")
+            _, params = spec.with_options(choice.options)  # the same data, however many frames of them a model sees
+            source = cache.find_source(spec, data_dir, reporter.source_progress)
+            dataset = cache.Dataset(task, scale, params, seed, source)
+            found.setdefault(dataset.id, dataset)
     return list(found.values())
 
 
@@ -212,6 +210,7 @@ def verify() -> None:
 def clean(
     tasks: Annotated[str | None, typer.Option(help="Only the datasets of these tasks, at every scale.")] = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Don't ask.")] = False,
+    plugin: PluginOption = None,
 ) -> None:
     """Remove cached datasets and what unfinished generations left; results are not touched.
 
@@ -222,7 +221,8 @@ def clean(
 
     names = None
     if tasks:
-        registry = load_registry()
+        registry = load_registry(plugin or ())
+        warn_broken(registry)
         names = {registry.task(c.name).spec.dataset for c in registry.choose_tasks(tasks)}
     doomed = []
     for path in cache.cached_files():

@@ -148,6 +148,12 @@ def _kind(spec: ModelSpec) -> str:
     return kind_of(found) if found is not None else "trained by the core, or by itself: its build is a function"
 
 
+def _files(spec: TaskSpec) -> str | None:
+    if not spec.read:
+        return None
+    return f"read from {spec.files}" if spec.files else f"read with --data-dir{'' if spec.generate else ' (needed)'}"
+
+
 def _task_facts(found: Registered[TaskSpec], registry: Registry) -> Facts:
     spec = found.spec
     facts: Facts = [
@@ -166,7 +172,7 @@ def _task_facts(found: Registered[TaskSpec], registry: Registry) -> Facts:
         ("residual", "of its equation, recorded for predictions and data" if spec.residual else None),
         ("parameters", _spell(spec.params)),
         ("dataset", f"{spec.dataset}, data version {spec.data_version}, {spec.dtype}"),
-        ("public files", "read with --data-dir" if spec.read else None),
+        ("public files", _files(spec)),
         ("coarse solver", f"levels 0 to {spec.coarse_levels}" if spec.coarse else None),
         *_source(found, spec.name, spec.citation),
     ]

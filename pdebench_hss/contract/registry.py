@@ -102,7 +102,11 @@ class Registry:
         return self._choose(text, self.models, "model")
 
     def choose_tasks(self, text: str | Sequence[str]) -> list[Choice]:
-        return self._choose(text, self.tasks, "task", {n for n, task in self.tasks.items() if not task.spec.in_all})
+        return self._choose(text, self.tasks, "task", self._apart())
+
+    def _apart(self) -> set[str]:
+        """The tasks that ``all`` leaves out: those that ask for it, and those whose files nobody has named."""
+        return {name for name, task in self.tasks.items() if not (task.spec.in_all and task.spec.finds_its_data)}
 
     def _choose(self, text: str | Sequence[str], known: Mapping[str, Any], kind: str, *apart: set[str]) -> list[Choice]:
         try:

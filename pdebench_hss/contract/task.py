@@ -26,6 +26,7 @@ from ..base.errors import UsageError
 from ..base.hashing import digest
 from ..base.references import call_target, check_reference
 from .budget import Budget
+from .description import describe, without_module
 from .optimizer import Optimizer
 from .selection import check_options
 
@@ -105,7 +106,8 @@ class Scale:
 
 @dataclass(frozen=True, eq=False)  # a spec is itself: it holds mappings, and can still be a key
 class TaskSpec:
-    """One PDE learning problem. Light: everything heavy is a ``"package.module:function"`` reference.
+    """One PDE learning problem. Light: everything heavy is a ``"package.module:function"`` reference. It has a
+    generator of its data, or a reader of files, or both.
 
     generate    ``(seeds, size, **params) -> (inputs, outputs)``; ``seeds`` are integers, one per sample, and
                 sample i depends on ``seeds[i]`` alone; ``size`` is the `Scale`. With ``cases > 1`` samples come
@@ -127,7 +129,11 @@ class TaskSpec:
     history     how many frames a model of a rollout task sees; ``task[history=4]`` sets it for any of them.
     evolves     the first ``out_channels`` input channels are the same fields as the outputs at another time, so
                 that "nothing changes" is a meaningful guess. Always true of rollout tasks.
-    read        ``(directory, size, **params) -> {"train": (inputs, outputs), "test": (...)}`` from public files.
+    read        ``(directory, size, **params) -> {"train": (inputs, outputs), "test": (...)}`` from public files. A
+                split too large for the memory may be an iterator of such pairs instead, one per block of samples.
+    files       of a task without ``generate``: the directory that is read where ``--data-dir`` names none.
+    reads       what of that directory is read: names or globs relative to it; empty: all of it. Only these files make
+                up the identity of the data.
     options_at  ``(options, grid) -> options``: what the generator's numbers of a scale become on another grid, for
                 ``pdebench-hss evaluate --grid``; without it they stay as they are.
     dtype       of the stored arrays.
@@ -141,9 +147,9 @@ class TaskSpec:
     dim: int
     in_channels: int
     out_channels: int
-    generate: str | Callable[..., Any]
     scales: Mapping[str, Scale]
     linear: bool
+    generate: str | Callable[..., Any] | None = None
     normalization: str = "max"
     metric: str = "relative_l2"
     periodic: bool = False
@@ -162,6 +168,8 @@ class TaskSpec:
     mask: str | Callable[..., Any] | None = None
     coords: str | Callable[..., Any] | None = None
     read: str | Callable[..., Any] | None = None
+    files: str = ""
+    reads: tuple[str, ...] = ()
     options_at: str | Callable[..., Any] | None = None
     dtype: str = "float64"
     chunk: int = 0
@@ -190,6 +198,10 @@ class TaskSpec:
             value = getattr(self, reference)
             if value is not None:
                 check_reference(value, who, reference)
+        if self.generate is None and self.read is None:
+            raise ValueError(f"{who}: needs generate or read, or it has no data")
+        if self.files and (self.generate is not None or self.read is None):
+            raise ValueError(f"{who}: files={self.files!r} belongs to a task with read and without generate")
         if self.dim < 1 or self.in_channels < 1 or self.out_channels < 1:
             raise ValueError(f"{who}: dim, in_channels and out_channels must be at least 1")
         if self.rollout and self.in_channels != self.out_channels:
@@ -210,10 +222,15 @@ class TaskSpec:
             if not self.rollout and scale.steps != 1:
                 raise ValueError(f"{who}: scale {name}: steps belong to rollout tasks")
 
+    @property
+    def finds_its_data(self) -> bool:
+        """Whether its data can be made or read without a ``--data-dir``."""
+        return self.generate is not None or bool(self.files)
+
     def digest(self) -> str:
         """A hash of what, besides the data, can change a result: how fields are scaled, padded and scored."""
         later = {"history": self.history} if self.history > 1 else {}  # came later: tasks without it keep their hash
-        decisive = {name: describe(_without_module(getattr(self, name))) for name in DECISIVE}
+        decisive = {name: describe(without_module(getattr(self, name))) for name in DECISIVE}
         return digest({**decisive, **later})[:12]
 
     def with_options(self, options: Mapping[str, Any]) -> tuple[TaskSpec, dict[str, Any]]:
@@ -368,24 +385,6 @@ def check_unroll(unroll: int, task: TaskInfo, who: str) -> None:
     if unroll > task.size.steps:
         seen = f" after the {task.history} frames that a model sees" if task.history > 1 else ""
         raise UsageError(f"{who}: unroll={unroll}, but a trajectory of {task.name!r} has {task.size.steps} steps{seen}")
-
-
-def describe(value: Any) -> Any:
-    """A spec's part as plain JSON values (for recipes, keys and `show`)."""
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {f.name: describe(getattr(value, f.name)) for f in dataclasses.fields(value)}
-    if isinstance(value, Mapping):
-        return {str(k): describe(v) for k, v in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [describe(v) for v in value]
-    if callable(value):
-        return value.__qualname__  # not its module: a file may be moved
-    return value
-
-
-def _without_module(part: Any) -> Any:
-    """``"package.module:function"`` as the function's name; anything else as it is."""
-    return part.rpartition(":")[2] if isinstance(part, str) else part
 
 
 def _choose(who: str, name: str, value: str, allowed: tuple[str, ...]) -> None:

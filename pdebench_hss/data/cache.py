@@ -18,10 +18,12 @@ from filelock import FileLock, Timeout
 from ..base.errors import DataError
 from ..base.files import human_bytes
 from ..base.references import call_target
+from ..contract.task import TaskSpec
 from . import generation, hdf5
 from .dataset import Dataset, Resized, Split, TaskData, cache_dir, data_dir, find_source, sample_seeds
 from .generation import Progress, check_shapes
 from .hdf5 import CorruptData
+from .sources import needs_files
 
 __all__ = ["Dataset", "Resized", "Split", "TaskData", "cache_dir", "data_dir", "find_source", "sample_seeds"]
 
@@ -54,12 +56,16 @@ def read_split(dataset: Dataset, path: Path, split: str, count: int | None = Non
     """One split as the task sees it."""
     with _naming(path):
         arrays = hdf5.read_split(path, split, count)
-    if dataset.spec.view is not None:
-        arrays = call_target(dataset.spec.view)(*arrays)
-    if dataset.spec.history > 1:
-        arrays = with_history(*arrays, dataset.spec.history)
+    arrays = as_seen(dataset.spec, *arrays)
     check_shapes(dataset.spec.info(dataset.scale, dataset.params), *arrays)
     return Split(*arrays)
+
+
+def as_seen(spec: TaskSpec, inputs: np.ndarray, outputs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The stored arrays of a dataset as one of its tasks sees them."""
+    if spec.view is not None:
+        inputs, outputs = call_target(spec.view)(inputs, outputs)
+    return with_history(inputs, outputs, spec.history) if spec.history > 1 else (inputs, outputs)
 
 
 def with_history(inputs: np.ndarray, outputs: np.ndarray, frames: int) -> tuple[np.ndarray, np.ndarray]:
@@ -121,6 +127,8 @@ def ensure(
             _check_space(dataset)
             if dataset.source:
                 generation.import_public(dataset, plugin_files)
+            elif dataset.spec.generate is None:
+                raise DataError(needs_files(dataset.spec.name))
             else:
                 generation.generate(dataset, jobs, plugin_files, progress)
             header = hdf5.verify(path)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 
 from ..base.hashing import digest, seed_from
+from ..contract.description import describe
 from ..contract.identity import generator_of
 from ..contract.registry import Registered
-from ..contract.task import Scale, TaskInfo, TaskSpec, describe
+from ..contract.task import Scale, TaskInfo, TaskSpec
 from . import sources
 from .sources import HashProgress, Source
 
@@ -129,7 +130,10 @@ def data_dir() -> Path:
 
 
 def find_source(
-    path: str | Path | None, tasks: Sequence[TaskSpec], progress: HashProgress = lambda path, done, total: None
+    spec: TaskSpec, data_dir: str | Path | None = None, progress: HashProgress = lambda path, done, total: None
 ) -> Source | None:
-    """What ``--data-dir`` names, identified by its content; None if it names nothing."""
-    return sources.identify(Path(path), cache_dir() / "sources", tasks, progress) if path else None
+    """The files of a task, identified by their content: those that ``--data-dir`` names, or its own; None if its data
+    are generated."""
+    if not data_dir and spec.generate is not None:
+        return None
+    return sources.identify(spec, data_dir or spec.files, cache_dir() / "sources", progress)

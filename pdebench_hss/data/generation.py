@@ -30,6 +30,7 @@ from ..workers.worker import Failure, Job
 from . import hdf5
 from .dataset import Dataset, Resized, find_source
 from .hdf5 import CorruptData
+from .reading import read_splits
 from .sources import Source
 
 SMALLEST_PART = 8  # samples: fewer are not worth starting a process for
@@ -73,14 +74,14 @@ def import_public(dataset: Dataset, plugin_files: Sequence[str]) -> None:
     job = Job("import", "pdebench_hss.data.generation:import_files", {"reference": Reference.to(dataset, plugin_files)})
     with _workers(dataset, 1) as pool:
         collections.deque(_run_jobs(pool, dataset, [job], "reader"), 0)
-    if find_source(dataset.source.path, [dataset.spec]) != dataset.source:
+    if find_source(dataset.spec, dataset.source.path) != dataset.source:
         dataset.path.unlink()
         raise DataError(f"files in {dataset.source.path} changed while they were read; run the same command again")
 
 
 def _workers(dataset: Dataset, processes: int) -> WorkerPool:
-    generate = dataset.spec.generate
-    module = generate.partition(":")[0] if isinstance(generate, str) else generate.__module__
+    maker = dataset.spec.generate or dataset.spec.read
+    module = maker.partition(":")[0] if isinstance(maker, str) else str(getattr(maker, "__module__", ""))
     # Imported before the forks, or every job would import scipy by itself.
     return WorkerPool(processes, preload=("pdebench_hss.data.generation", module))
 
@@ -234,17 +235,20 @@ def assemble(emit: Any, reference: Reference) -> str | None:
 
 
 def import_files(emit: Any, reference: Reference) -> None:
-    """In a worker: take the samples from public files instead of the generator."""
+    """In a worker: take the samples from files instead of the generator, a block at a time if they come in blocks."""
     dataset = reference.find()
     spec = dataset.spec
-    assert spec.read is not None
     assert dataset.source is not None
-    try:
-        splits = call_target(spec.read)(dataset.source.path, dataset.size, **{**spec.params, **dataset.params})
-    except (ValueError, OSError) as error:
-        raise DataError(f"task {spec.name!r}: {error}") from error
+    splits = read_splits(spec, dataset.source.path, dataset.size, dataset.params)
     fix = f"look at the files in {dataset.source.path}"
-    _write(dataset, lambda split: [_as_stored(spec, split, 0, splits[split][0], splits[split][1], fix)])
+
+    def stream(split: str) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        done = 0
+        for inputs, outputs in splits[split]:
+            yield _as_stored(spec, split, done, inputs, outputs, fix)
+            done += len(inputs)
+
+    _write(dataset, stream)
 
 
 def _write(

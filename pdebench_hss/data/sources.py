@@ -1,8 +1,9 @@
-"""Public files that data are read from, known by their content: the same files are the same source on every machine.
+"""Files that data are read from, known by their content: the same files are the same source on every machine.
 
-A source is a directory. Its identity is a hash over the relative path, size and SHA-256 of every regular file below
-it, whatever its suffix (a ``.zarr`` store is a directory of files without one). Hashing 150 GB takes minutes, so each
-file's hash is remembered in the data cache by size, modification time and inode, and only what changed is read again.
+A source is a directory. Its identity is a hash over the relative path, size and SHA-256 of every regular file below it,
+whatever its suffix (a ``.zarr`` store is a directory of files without one), or of those that its task reads. Hashing
+150 GB takes minutes, so each file's hash is remembered in the data cache by size, modification time and inode, and only
+what changed is read again.
 """
 
 from __future__ import annotations
@@ -36,27 +37,48 @@ class Source:
 
 
 def identify(
-    path: Path, notes: Path, tasks: Iterable[TaskSpec], progress: HashProgress = lambda path, done, total: None
+    spec: TaskSpec, place: str | Path, notes: Path, progress: HashProgress = lambda path, done, total: None
 ) -> Source:
-    """The source at ``path`` for tasks that can all read one; hashes are remembered in the folder ``notes``."""
+    """A task's source in a directory; hashes are remembered in the folder ``notes``."""
+    if spec.read is None:
+        raise UsageError(f"--data-dir: task {spec.name!r} has no reader for public files; leave it out")
+    if not place:
+        raise UsageError(needs_files(spec.name))
+    path, where = Path(place), f"task {spec.name!r}: {place}" if str(place) == spec.files else f"--data-dir {place}"
     if not path.is_dir():
-        raise UsageError(f"--data-dir {path}: no such directory")
-    for spec in tasks:
-        if spec.read is None:
-            raise UsageError(f"--data-dir: task {spec.name!r} has no reader for public files; leave it out")
+        raise UsageError(f"{where}: no such directory")
     try:
-        files = {file: file.stat() for file in _files(path, ())}
+        files = {file: file.stat() for file in _chosen(path, spec.reads, where)}
         return Source(path, digest(_contents(path, files, notes, progress)))
     except OSError as error:
-        raise DataError(f"--data-dir {path}: can't read {error.filename or path}: {error.strerror or error}") from None
+        raise DataError(f"{where}: can't read {error.filename or path}: {error.strerror or error}") from None
+
+
+def needs_files(task: str) -> str:
+    return f"task {task!r} reads files and can't generate them; name their directory: --data-dir DIR"
+
+
+def _chosen(path: Path, reads: Iterable[str], where: str) -> Iterator[Path]:
+    """The files that are named, or all; each once, in a fixed order."""
+    found: dict[Path, None] = {}
+    for pattern in reads:
+        matches = sorted(path.glob(pattern))
+        if not matches:
+            there = ", ".join(sorted(entry.name for entry in path.iterdir())[:8]) or "nothing"
+            raise UsageError(f"{where}: no file {pattern!r} in it; found {there}")
+        for match in matches:
+            found.update(dict.fromkeys(_files(match, ()) if match.is_dir() else [match]))
+    if not reads:
+        found.update(dict.fromkeys(_files(path, ())))
+    if not found:
+        raise UsageError(f"{where}: no readable files in it; name the directory that holds the public files")
+    return iter(found)
 
 
 def _contents(
     path: Path, files: dict[Path, os.stat_result], notes: Path, progress: HashProgress
 ) -> list[tuple[str, int, str]]:
     """Relative path, size and hash of every file, in the order of their paths."""
-    if not files:
-        raise UsageError(f"--data-dir {path}: no readable files in it; name the directory that holds the public files")
     note = notes / f"{digest(str(path.resolve()))[:20]}.json"
     known, found = _recall(note), {}
     total, done, saved = sum(status.st_size for status in files.values()), 0, time.monotonic()
@@ -70,8 +92,8 @@ def _contents(
         if time.monotonic() - saved > SAVE_SECONDS:
             saved = time.monotonic()
             _save(note, {**known, **found})
-    if found != known:
-        _save(note, found)
+    if any(known.get(name) != entry for name, entry in found.items()):
+        _save(note, {**known, **found})  # tasks that read other files of this directory have theirs in it
     return sorted((name, stamp[0], sha256) for name, (stamp, sha256) in found.items())
 
 

@@ -19,7 +19,7 @@ from ..contract.selection import Choice, check_options
 from ..contract.task import TaskInfo, TaskSpec, check_unroll
 from ..data.cache import Dataset, find_source
 from ..data.holdout import held_out_count
-from ..data.sources import HashProgress, Source
+from ..data.sources import HashProgress
 from ..training import counting
 from ..trials.record import Record, missing
 from ..trials.status import Status
@@ -84,14 +84,13 @@ class Plan:
 def make_plan(
     config: RunConfig, registry: Registry, store: Store, hashing: HashProgress = lambda source, done, total: None
 ) -> Plan:
-    """``hashing`` is called with the progress of identifying public files at ``--data-dir``."""
+    """``hashing`` is called with the progress of identifying the files that tasks read."""
     models = registry.choose_models(config.models)
     tasks = registry.choose_tasks(config.tasks)
-    source = find_source(config.data_dir, [registry.task(choice.name).spec for choice in tasks], hashing)
     tuned, there = read_tuned(config.tuned), store.look()
     cells: dict[str, Cell] = {}  # by key: one trial asked for under two labels is one trial
     for task_choice in tasks:
-        dataset = _dataset(config, registry.task(task_choice.name), task_choice, source)
+        dataset = _dataset(config, registry.task(task_choice.name), task_choice, hashing)
         for model_choice in models:
             model = registry.model(model_choice.name)
             for trial, unsupported in _trials(config, registry, dataset, model, model_choice, tuned):
@@ -100,7 +99,7 @@ def make_plan(
     return Plan(list(cells.values()), config.n_jobs, _history(there), config.threads)
 
 
-def _dataset(config: RunConfig, task: Registered[TaskSpec], choice: Choice, source: Source | None) -> Dataset:
+def _dataset(config: RunConfig, task: Registered[TaskSpec], choice: Choice, hashing: HashProgress) -> Dataset:
     """The dataset of a task in this experiment."""
     spec, chosen = task.spec.with_options(choice.options)
     if config.scale not in spec.scales:
@@ -109,6 +108,7 @@ def _dataset(config: RunConfig, task: Registered[TaskSpec], choice: Choice, sour
     if (config.train_size or 0) > size.train:
         limit = f"scale {config.scale} of task {spec.name!r} has {size.train}"
         raise UsageError(f"--train-size {config.train_size}: {limit}")
+    source = find_source(spec, config.data_dir, hashing)
     return Dataset(replace(task, spec=spec), config.scale, {**spec.params, **chosen}, config.data_seed, source)
 
 

@@ -62,7 +62,8 @@ def cases(name: str, registry: Registry | None = None, tasks: str = "*") -> list
     registry = registry or load_registry()
     spec = registry.model(name).spec
     chosen = [registry.task(choice.name).spec for choice in registry.choose_tasks(tasks)]
-    able = [task for task in chosen if SCALE in task.scales and spec.unsupported(task.info(SCALE)) is None]
+    here = [task for task in chosen if SCALE in task.scales and task.finds_its_data]
+    able = [task for task in here if spec.unsupported(task.info(SCALE)) is None]
     if not able:
         raise UsageError(f"model {name!r} supports none of the tasks {tasks!r} at scale {SCALE}")
     found = [Case(spec, task, promise) for task in able for promise in _promises(spec, task)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from ..contract.budget import Budget
 from ..contract.model import ModelSpec
 from ..contract.task import TaskInfo, TaskSpec
 from ..data import cache
+from ..data.reading import read_whole
 from ..training.allowance import Allowance
 from ..training.windows import TrainSet, prepare
 
@@ -63,11 +65,15 @@ class Subject:
 def samples(spec: TaskSpec) -> cache.TaskData:
     """The first samples of a task, made in memory: contracts need neither cache nor disk."""
     size = spec.scales[SCALE]
+    if spec.generate is None:
+        read = read_whole(spec, Path(spec.files), size, {})
+        train, test = (cache.Split(*cache.as_seen(spec, *read[split])) for split in ("train", "test"))
+        return cache.TaskData(spec.info(SCALE), train, test, "")
     splits = []
     for split, count in (("train", size.train), ("test", size.test)):
         keywords = dict(spec.params)
         if spec.cases > 1:
             keywords["cases"] = np.arange(count) % spec.cases
         arrays = call_target(spec.generate)(cache.sample_seeds(spec, split, 0, count), size, **keywords)
-        splits.append(cache.Split(*(call_target(spec.view)(*arrays) if spec.view else arrays)))
+        splits.append(cache.Split(*cache.as_seen(spec, *arrays)))
     return cache.TaskData(spec.info(SCALE), splits[0], splits[1], "")

@@ -9,7 +9,7 @@
 
 Each case is one promise at the task's smallest scale. They catch faults that falsify a benchmark silently: samples that
 change with their neighbours or with other code's random numbers, test samples that are training samples, a "linear"
-problem that is not.
+problem that is not. A task that reads files is tried on them: on its own, or on those in ``data_dir``.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 
 import numpy as np
 
@@ -24,7 +25,8 @@ from ..base.errors import ContractError
 from ..base.references import call_target
 from ..contract.registry import Registry, load_registry
 from ..contract.task import SCALES, TaskInfo, TaskSpec
-from ..data.cache import sample_seeds
+from ..data.cache import as_seen, find_source, sample_seeds
+from ..data.reading import read_whole
 
 SAMPLES = 4
 ROUNDING = 1e-6  # relative: the same sample computed in another batch
@@ -39,17 +41,18 @@ class TaskCase:
 
     task: TaskSpec
     promise: Callable[[TaskSubject], None]
+    files: Path | None = None  # that its reader is tried on; None for its generator
 
     def __str__(self) -> str:
         return f"{self.task.name}-{self.name}"
 
     @property
     def name(self) -> str:
-        return self.promise.__name__
+        return f"{self.promise.__name__}{'_of_files' if self.files and self.task.generate else ''}"
 
     def run(self) -> None:
         """Raises `ContractError` if the promise is broken."""
-        self.promise(TaskSubject(self.task))
+        self.promise(ReadSubject(self.task, self.files) if self.files else TaskSubject(self.task))
 
 
 @dataclass(frozen=True)
@@ -83,17 +86,40 @@ class TaskSubject:
     @cached_property
     def seen(self) -> Pair:
         """The same samples as a model sees them."""
-        return call_target(self.spec.view)(*self.all) if self.spec.view else self.all
+        return as_seen(self.spec, *self.all)
 
 
-def task_cases(name: str, registry: Registry | None = None) -> list[TaskCase]:
-    """Every promise that a task has to keep."""
+@dataclass(frozen=True)
+class ReadSubject(TaskSubject):
+    """A task with the samples that its reader finds in a directory."""
+
+    place: Path
+
+    def read(self) -> dict[str, Pair]:
+        return read_whole(self.spec, self.place, self.info.size, {})
+
+    @cached_property
+    def once(self) -> dict[str, Pair]:
+        return self.read()
+
+    @cached_property
+    def count(self) -> int:
+        return self.info.size.train
+
+    def stored(self, split: str, chosen: Sequence[int]) -> Pair:
+        return self.once[split]
+
+
+def task_cases(name: str, registry: Registry | None = None, data_dir: str | Path | None = None) -> list[TaskCase]:
+    """Every promise that a task has to keep: of its generator, and of its reader where there are files to try it on."""
     spec = (registry or load_registry()).task(name).spec
-    promises = [*PROMISES]
+    more: list[Callable[[TaskSubject], None]] = []
     if spec.coarse is not None:
-        promises.append(coarse_solver_solves_the_same_problem)
-        promises += [linear_means_linear] if spec.linear else []
-    return [TaskCase(spec, promise) for promise in promises]
+        more = [coarse_solver_solves_the_same_problem, *([linear_means_linear] if spec.linear else [])]
+    found = [TaskCase(spec, promise) for promise in (*PROMISES, *more)] if spec.generate else []
+    if (spec.read or data_dir) and (source := find_source(spec, data_dir)):
+        found += [TaskCase(spec, promise, source.path) for promise in (*PROMISES_OF_FILES, *more)]
+    return found
 
 
 def samples_have_the_right_shape(subject: TaskSubject) -> None:
@@ -135,8 +161,9 @@ def nothing_but_the_seeds_is_random(subject: TaskSubject) -> None:
 def no_two_samples_are_the_same(subject: TaskSubject) -> None:
     """No two samples are equal, not even one in train and one in test."""
     train, test = subject.all[0], subject.stored("test", range(subject.count))[0]
-    rows = np.concatenate([train, test]).reshape(2 * subject.count, -1)
-    _demand(len(np.unique(rows, axis=0)) == len(rows), "two samples have the same inputs: does the seed matter?")
+    rows = {np.ascontiguousarray(sample).tobytes() for sample in (*train, *test)}
+    why = "is a file read twice?" if isinstance(subject, ReadSubject) else "does the seed matter?"
+    _demand(len(rows) == len(train) + len(test), f"two samples have the same inputs: {why}")
 
 
 def there_is_something_to_learn(subject: TaskSubject) -> None:
@@ -159,6 +186,26 @@ PROMISES = (
     samples_have_the_right_shape,
     a_sample_depends_on_its_seed_alone,
     nothing_but_the_seeds_is_random,
+    no_two_samples_are_the_same,
+    there_is_something_to_learn,
+    grid_and_mask_fit_the_task,
+)
+
+
+def files_are_read_the_same_twice(subject: TaskSubject) -> None:
+    """Both splits are there with the number of samples of the scale, and a second reading gives the same bits."""
+    assert isinstance(subject, ReadSubject)
+    again, size = subject.read(), subject.info.size
+    for split, count in (("train", size.train), ("test", size.test)):
+        found = [len(array) for array in subject.once[split]]
+        _demand(found == [count, count], f"{split}: {found[0]} inputs and {found[1]} outputs, expected {count}")
+        same = all(np.array_equal(a, b) for a, b in zip(subject.once[split], again[split], strict=True))
+        _demand(same, f"two readings of the same files differ in {split}")
+
+
+PROMISES_OF_FILES = (
+    files_are_read_the_same_twice,
+    samples_have_the_right_shape,
     no_two_samples_are_the_same,
     there_is_something_to_learn,
     grid_and_mask_fit_the_task,

@@ -8,11 +8,11 @@ from typing import Any
 
 from ..base.errors import UsageError
 from ..base.hashing import digest
+from ..contract.description import describe
 from ..contract.model import RATES, ModelSpec
 from ..contract.registry import Registry
 from ..contract.search import Range
 from ..contract.selection import Choice
-from ..contract.task import describe
 from ..data.cache import Dataset
 from ..runs.plan import Action, Plan, ask
 from ..training.parameters import count_on_meta

@@ -131,6 +131,8 @@ def dataset_of(record: Record, own: cache.Dataset, condition: Condition, samples
     grid = own.size.grid if condition.grid is None else _on_all_axes(condition.grid, own.spec)
     if (dict(params), seed, grid) == (dict(own.params), own.seed, own.size.grid):
         return own
+    if own.spec.generate is None:
+        raise UsageError(f"task {own.spec.name!r} reads files: there is no generator to make other samples than those")
     count = samples or min(SAMPLES, own.size.test)
     elsewhere = cache.Dataset(own.task, own.scale, params, seed)
     return elsewhere.with_size(cache.Resized(grid, count))

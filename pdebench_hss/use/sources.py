@@ -30,7 +30,8 @@ def own_dataset(record: Record, registry: Registry) -> cache.Dataset:
         task = replace(task, spec=replace(task.spec, history=trial.history))
     if trial.scale not in task.spec.scales:
         raise UsageError(f"task {trial.task!r} has no scale {trial.scale!r} any more")
-    return cache.Dataset(task, trial.scale, trial.task_params, trial.data_seed)
+    source = cache.find_source(task.spec) if task.spec.files else None
+    return cache.Dataset(task, trial.scale, trial.task_params, trial.data_seed, source)
 
 
 def own_data(record: Record, registry: Registry, ensure: Ensure) -> str:

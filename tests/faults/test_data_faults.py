@@ -434,7 +434,7 @@ def test_too_little_space_is_said_before_anything_is_made(dataset, monkeypatch):
 def test_a_task_without_a_reader_refuses_a_data_dir(toys, tmp_path):
     spec = load_registry([toys]).task("toy").spec
     with pytest.raises(UsageError, match="no reader"):
-        cache.find_source(tmp_path, [spec])
+        cache.find_source(spec, tmp_path)
 
 
 def test_list_and_clean(cli, dataset, ensure):

@@ -170,7 +170,7 @@ def test_data_of_an_edited_generator_are_made_again(cli, tmp_path):
 def readable(toys):
     """A task with a reader."""
     spec = load_registry().task("gray_scott_forward").spec
-    return lambda folder: cache.find_source(folder, [spec]).id
+    return lambda folder: cache.find_source(spec, folder).id
 
 
 def fill(folder: Path, name: str, content: bytes) -> Path:
