@@ -31,7 +31,7 @@ SIZES = {
         "paper": ((256,), 1024, 128, 40, Recipe(epochs=100, batch=64)),
     },
     2: {
-        "smoke": ((16, 16), 8, 4, 2, Recipe(steps=4, batch=4)),
+        "smoke": ((32, 32), 8, 4, 2, Recipe(steps=4, batch=4)),
         "small": ((64, 64), 64, 16, 10, Recipe(steps=300, batch=16)),
         "paper": ((128, 128), 512, 64, 20, Recipe(epochs=50, batch=32)),
     },
