@@ -200,7 +200,7 @@ def pdebench_hss_models():
         (
             "late",
             "x = block(x) if self.training else x",
-            "fno_blocks.0.skip.weight and 6 more do not change a prediction",
+            "fno_blocks.0.weight and 6 more do not change a prediction",
         ),
         ("sound", "x = block(x)", ""),
     ],

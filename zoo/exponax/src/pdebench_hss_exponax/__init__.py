@@ -108,7 +108,7 @@ TASKS = [
         "korteweg_de_vries_1d",
         "Korteweg-de Vries Eq.",
         "u_t - 6 u u_x + u_xxx + hyper_diffusivity u_xxxx = 0 on a circle of length 20; learn u(t) -> u(t + 0.05)",
-        *("KortewegDeVries", 1, 20.0, {"hyper_diffusivity": 0.0}, 0.05, 25),
+        *("KortewegDeVries", 1, 20.0, {"hyper_diffusivity": 0.0}, 0.05, 10),
         description="Solitons that pass through each other.",
     ),
     task(

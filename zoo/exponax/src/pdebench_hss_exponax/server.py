@@ -19,6 +19,7 @@ import exponax
 import jax
 import numpy as np
 
+from .dispersion import with_complex_coefficients
 from .solver import read, write
 
 
@@ -31,7 +32,7 @@ def stepper(request: dict[str, Any]) -> Any:
         raise ValueError(f"exponax {exponax.__version__} has no stepper {name!r}")
     order = {} if request["order"] is None else {"order": request["order"]}
     where = (request["dim"], request["extent"], request["points"], request["dt"])
-    return kind(*where, **order, **request["settings"])
+    return with_complex_coefficients(kind(*where, **order, **request["settings"]))
 
 
 @lru_cache(maxsize=32)

@@ -53,7 +53,7 @@ class Solver:
         atexit.register(self.end)
 
     def is_running(self) -> bool:
-        return self.process.poll() is None
+        return self.process.poll() is None and not self.errors.closed
 
     def ask(self, request: Mapping[str, Any], starts: np.ndarray) -> np.ndarray:
         assert self.process.stdin is not None
@@ -76,11 +76,10 @@ class Solver:
 
     def end(self) -> None:
         """It ends when its input does."""
-        with contextlib.suppress(OSError):
-            for pipe in (self.process.stdin, self.process.stdout, self.errors):
-                if pipe is not None:
-                    pipe.close()
-        with contextlib.suppress(subprocess.TimeoutExpired, ChildProcessError):
+        for pipe in (self.process.stdin, self.process.stdout, self.errors):
+            with contextlib.suppress(OSError):
+                pipe.close()  # type: ignore[union-attr]
+        with contextlib.suppress(subprocess.TimeoutExpired):
             self.process.wait(timeout=5)
 
 
