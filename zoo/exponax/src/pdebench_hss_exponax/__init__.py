@@ -60,6 +60,7 @@ def task(
     amplitude: float = 1.0,
     warm_up: int = 0,
     order: int | None = 4,
+    levels: int = 2,
     linear: bool = False,
     description: str = "",
 ) -> TaskSpec:
@@ -82,7 +83,7 @@ def task(
         params=params,
         generate=f"{HERE}:generate",
         coarse=f"{HERE}:coarse",
-        coarse_levels=2,
+        coarse_levels=levels,
         chunk=64,  # every part starts a process with JAX
         scales={
             scale: Scale(grid, train=train, test=test, steps=steps, recipe=recipe, options=options)
@@ -117,6 +118,7 @@ TASKS = [
         "u_t + |grad u|^2 / 2 + Lap u + Lap^2 u = 0 on a square of side 30, mean removed; learn u(t) -> u(t + 0.5)",
         *("KuramotoSivashinsky", 2, 30.0, {}, 0.5, 10),
         warm_up=100,
+        levels=1,  # a quarter of the points is not stable
         description="Chaotic flame fronts, from states on the attractor.",
     ),
     task(
@@ -138,8 +140,9 @@ TASKS = [
         "burgers_2d",
         "Burgers Eq. 2D",
         "u_t + (u . grad) u = diffusivity Lap u on a square of side 2 pi; learn u(t) -> u(t + 0.1)",
-        *("Burgers", 2, TWO_PI, {"diffusivity": 0.05}, 0.1, 5),
+        *("Burgers", 2, TWO_PI, {"diffusivity": 0.1}, 0.1, 5),
         channels=2,
+        modes=2,
         description="Two velocities that carry each other, with shocks of finite width.",
     ),
     task(
@@ -147,7 +150,7 @@ TASKS = [
         "Kolmogorov Flow",
         "w_t + u . grad w = diffusivity Lap w + drag w + curl sin(4 y) on a square of side 2 pi; "
         "learn w(t) -> w(t + 0.2)",
-        *("KolmogorovFlowVorticity", 2, TWO_PI, {"diffusivity": 0.02, "drag": -0.1}, 0.2, 20),
+        *("KolmogorovFlowVorticity", 2, TWO_PI, {"diffusivity": 0.03, "drag": -0.1}, 0.2, 20),
         warm_up=50,
         description="Vorticity of a flow that is driven by a shear and breaks up.",
     ),
@@ -156,17 +159,19 @@ TASKS = [
         "Allen-Cahn Eq. 3D",
         "u_t = diffusivity Lap u + u - u^3 on a cube of side 2 pi; learn u(t) -> u(t + 0.2)",
         *("AllenCahn", 3, TWO_PI, {"diffusivity": 0.05}, 0.2, 4),
-        modes=2,
+        modes=1,
         amplitude=0.5,
+        levels=1,
         description="Two phases that separate, with walls of finite width.",
     ),
     task(
         "navier_stokes_3d",
         "Navier-Stokes Eq. 3D",
         "u_t + (u . grad) u + grad p = diffusivity Lap u, div u = 0 on a cube of side 2 pi; learn u(t) -> u(t + 0.1)",
-        *("NavierStokesVelocity", 3, TWO_PI, {"diffusivity": 0.05}, 0.1, 5, "solenoidal"),
+        *("NavierStokesVelocity", 3, TWO_PI, {"diffusivity": 0.1}, 0.1, 5, "solenoidal"),
         channels=3,
-        modes=2,
+        modes=1,
+        levels=1,
         description="Three velocities of a decaying flow without divergence.",
     ),
 ]
