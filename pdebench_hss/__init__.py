@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from .api import compare, leaderboard, load_model, load_task, run
     from .base.files import replacing
     from .base.hashing import seed_from
+    from .base.libraries import needs_library
     from .base.machine import hardware_line
     from .bench.models import bench_models
     from .bench.timing import BenchRequest, BenchResult, memory_of, time_in_turns
@@ -89,6 +90,7 @@ __all__ = [
     "make_study",
     "memory_of",
     "milliseconds_on",
+    "needs_library",
     "passed",
     "prepare",
     "read_study",
@@ -120,6 +122,7 @@ _HOMES = {
     "trials.trial": ("Trial",),
     "base.files": ("replacing",),  # files that are whole or not there
     "base.hashing": ("seed_from",),  # a seed from names
+    "base.libraries": ("needs_library",),  # for a plugin that builds on another library
     "base.machine": ("hardware_line",),
     "data.cache": ("cache_dir",),
     "bench.timing": ("BenchRequest", "BenchResult", "memory_of", "time_in_turns"),  # for a bench

@@ -23,7 +23,7 @@ from typing import Any, Generic, TypeVar
 
 import pluggy
 
-from ..base.errors import PluginError, UsageError, did_you_mean
+from ..base.errors import PdebenchError, PluginError, UsageError, did_you_mean
 from ..base.places import TASK_FILES, arrays_dir
 from ..base.references import check_reference, resolve
 from . import hookspecs
@@ -334,7 +334,8 @@ def _references(hook: str, answer: Any) -> Mapping[str, str]:
 
 
 def _broken(origin: Origin, stage: str, error: Exception) -> BrokenPlugin:
-    reason = str(error) if isinstance(error, Misbehaved) else f"{type(error).__name__}: {_message(error)}"
+    complete = isinstance(error, (Misbehaved, PdebenchError))
+    reason = str(error) if complete else f"{type(error).__name__}: {_message(error)}"
     return BrokenPlugin(origin, stage, one_line(reason), "".join(traceback.format_exception(error)))
 
 

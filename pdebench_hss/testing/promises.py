@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from ..base.errors import ContractError
 from ..base.files import BadFile
+from ..contract import traits
 from ..contract.search import ends
 from ..contract.task import TaskInfo
 from ..training.evaluation import Predictor
@@ -97,11 +98,33 @@ def shapes(subject: Subject) -> None:
 def every_parameter_gets_a_gradient(subject: Subject) -> None:
     """A zero gradient at the start is allowed (zero-initialised layers), but not for several steps."""
     model = subject.build().train()
+    silent = _train_a_little(subject, model)
+    unused = sorted(name for name, parameter in model.named_parameters() if name in silent and parameter.grad is None)
+    demand(not unused, f"no gradient reaches {_some(unused)}: is the output of that block used?")
+    demand(not silent, f"the gradient of {_some(sorted(silent))} is always zero: is it multiplied away?")
+
+
+def every_parameter_has_a_part_in_the_prediction(subject: Subject) -> None:
+    """Not only in training: a block may be left out in evaluation alone. A model's own loss may have parameters."""
+    model = subject.build().train()
+    if traits.has_own_loss(type(model)):
+        return
+    _train_a_little(subject, model)
+    model.eval().zero_grad(set_to_none=True)
+    x = torch.cat([subject.inputs(2), _noise(subject.inputs(2))])
+    y = model(x)  # (4, out_channels, *grid)
+    (y * _noise(y, SEED + 1)).sum().backward()
+    silent = sorted(n for n, p in model.named_parameters() if p.grad is None or not bool((p.grad != 0).any()))
+    demand(not silent, f"{_some(silent)} do not change a prediction: is the output of that block used in evaluation?")
+
+
+def _train_a_little(subject: Subject, model: nn.Module) -> set[str]:
+    """Train for four steps; returns the parameters whose gradient was nothing or zero in all of them."""
     parameters = dict(model.named_parameters())
     demand(bool(parameters), "the model has no parameters, and neither fit() nor solve()")
     optimizer = torch.optim.AdamW(parameters.values(), lr=1e-3)
     x, y = subject.pairs().inputs[:4], subject.pairs().outputs[:4]
-    noise = torch.randn(x.shape, generator=torch.Generator().manual_seed(SEED))
+    noise = _noise(x)
     silent = set(parameters)
     objective = Objective(model, subject.pairs(), torch.device("cpu"))
     # Noise as well, because data with a symmetry (mean-free, say) can hide a parameter that matters elsewhere.
@@ -112,9 +135,11 @@ def every_parameter_gets_a_gradient(subject: Subject) -> None:
             if parameter.grad is not None and bool((parameter.grad != 0).any()):
                 silent.discard(name)
         optimizer.step()
-    unused = sorted(name for name in silent if parameters[name].grad is None)
-    demand(not unused, f"no gradient reaches {_some(unused)}: is the output of that block used?")
-    demand(not silent, f"the gradient of {_some(sorted(silent))} is always zero: is it multiplied away?")
+    return silent
+
+
+def _noise(like: Tensor, seed: int = SEED) -> Tensor:
+    return torch.randn(like.shape, generator=torch.Generator().manual_seed(seed))
 
 
 def _awake(subject: Subject, seed: int = SEED) -> nn.Module:
@@ -262,6 +287,7 @@ def _smooth_fields(task: TaskInfo, channels: int) -> Tensor:
 TRAINED = (
     shapes,
     every_parameter_gets_a_gradient,
+    every_parameter_has_a_part_in_the_prediction,
     output_depends_on_the_input,
     samples_do_not_mix,
     deterministic_under_a_seed,

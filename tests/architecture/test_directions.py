@@ -13,7 +13,7 @@ import pdebench_hss
 from pdebench_hss.contract.registry import BUILT_IN, load_registry
 
 ROOT = Path(__file__).parents[2]
-PLUGINS = [ROOT / "plugins", ROOT / "tasks", ROOT / "studies", ROOT / "examples"]
+PLUGINS = [ROOT / "plugins", ROOT / "tasks", ROOT / "studies", ROOT / "examples", ROOT / "zoo"]
 PLAIN_WORDS = {"mean", "linear", "persistence"}  # names of models that are also words
 PAPER = ["neural-hss", "neural hss", "semi-separable", "hierarchical", "sittoni"]
 EQUATIONS = [

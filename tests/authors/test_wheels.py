@@ -20,10 +20,7 @@ import pytest
 from filelock import FileLock
 
 ROOT = Path(__file__).parents[2]
-EXAMPLES = [
-    *("unet", "pdebench_files", "tensorboard_tracker", "printed_table", "relative_l2", "muon", "two_stage"),
-    "energy_metric",
-]
+EXAMPLES = ("unet", "tensorboard_tracker", "printed_table", "relative_l2", "muon", "two_stage", "energy_metric")
 PACKAGES = [*(ROOT / "examples" / name for name in EXAMPLES), *sorted((ROOT / "zoo").iterdir())]
 
 
@@ -93,15 +90,17 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> Environment:
 
 
 def test_everything_comes_from_wheels_and_is_found(environment, tmp_path):
-    program = "import pdebench_hss, pdebench_hss_models, pdebench_hss_tasks, pdebench_unet, pdebench_files\n"
+    program = "import pdebench_hss, pdebench_hss_models, pdebench_hss_tasks, pdebench_unet, pdebench_hss_pdebench\n"
     program += "print(*(m.__file__ for m in (pdebench_hss, pdebench_hss_models, pdebench_hss_tasks)), sep='\\n')\n"
-    program += "print(*(m.__file__ for m in (pdebench_unet, pdebench_files)), sep='\\n')"
+    program += "print(*(m.__file__ for m in (pdebench_unet, pdebench_hss_pdebench)), sep='\\n')"
     for line in environment.run("python", "-c", program, cwd=tmp_path).splitlines():
         assert Path(line).is_relative_to(environment.folder / "venv"), line
     plugins = json.loads(environment.run("pdebench-hss", "list", "plugins", "--format", "json", cwd=tmp_path))
     found = {row["distribution"]: row["status"] for row in plugins}
     assert {row["status"] for row in plugins} == {"ok"}
-    assert {"pdebench-hss", "pdebench-unet", "pdebench-files", "tensorboard-tracker", "printed-table"} <= set(found)
+    assert {"pdebench-hss", "pdebench-unet", "pdebench-hss-pdebench", "tensorboard-tracker", "printed-table"} <= set(
+        found
+    )
     assert "pdebench-unet 0.1.0 (entry point pdebench_unet)" in environment.run(
         "pdebench-hss", "show", "unet", cwd=tmp_path
     )
@@ -119,14 +118,14 @@ def test_the_source_distribution_holds_no_boards_and_stays_small(tmp_path):
 
 
 def test_a_model_and_tasks_from_packages_run_on_the_command_line(environment, tmp_path):
-    environment.run("python", "-m", "pdebench_files.synthetic", "files", cwd=tmp_path)
+    environment.run("python", "-m", "pdebench_hss_pdebench.synthetic", "files", cwd=tmp_path)
     environment.run(
-        *("pdebench-hss", "run", "--models", "unet,mean", "--tasks", "pdebench_*", "--scale", "smoke"),
-        *("--data-dir", "files", "--out", "board"),
+        *("pdebench-hss", "run", "--models", "unet,mean", "--scale", "smoke", "--data-dir", "files", "--out", "board"),
+        *("--tasks", "pdebench_advection,pdebench_compressible_1d,pdebench_darcy"),
         cwd=tmp_path,
     )
     board = pd.read_csv(tmp_path / "board" / "leaderboard.csv")
-    assert sorted(board["task"].unique()) == ["pdebench_advection", "pdebench_darcy", "pdebench_diffusion_reaction"]
+    assert sorted(board["task"].unique()) == ["pdebench_advection", "pdebench_compressible_1d", "pdebench_darcy"]
     assert set(board["status"]) == {"ok"}
     assert len(board) == 6
     # The tracker, which nobody asked for by name, heard of every trial.

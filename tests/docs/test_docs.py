@@ -11,7 +11,10 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 RUNNER = ROOT / "tests" / "support" / "run_documents.py"
-PATTERNS = ("README.md", "CONTRIBUTING.md", "docs/**/*.md", "examples/**/README.md", "examples/*.py")
+PATTERNS = (
+    *("README.md", "CONTRIBUTING.md", "docs/**/*.md"),
+    *("examples/**/README.md", "examples/*.py", "zoo/*/README.md"),
+)
 
 WRONG = {
     "```python\nassert 1 == 2\n```": "AssertionError",
@@ -41,7 +44,7 @@ def run(documents: list[Path], folder: Path) -> list[dict]:
 
 def test_every_code_block_of_every_document_works_and_a_wrong_one_would_be_noticed(tmp_path):
     """One test, because all documents share one process that has imported torch."""
-    documents = sorted(path for pattern in PATTERNS for path in ROOT.glob(pattern))
+    documents = [path for path in all_documents() if not installs_from_the_zoo(path)]
     assert len(documents) > 10
     wrong = [tmp_path / f"wrong{number}.md" for number in range(len(WRONG))]
     for path, text in zip(wrong, WRONG):
@@ -53,6 +56,23 @@ def test_every_code_block_of_every_document_works_and_a_wrong_one_would_be_notic
     for outcome, complaint in zip(outcomes[len(documents) :], WRONG.values(), strict=True):
         assert outcome["code"] == 1
         assert complaint in outcome["output"]
+
+
+def test_every_code_block_about_the_zoo_works(tmp_path):
+    """Apart, because these import other libraries, and their time has a limit of its own."""
+    documents = [path for path in all_documents() if installs_from_the_zoo(path)]
+    assert len(documents) > 4
+    made, *outcomes = run(documents, tmp_path)
+    failed = [outcome for outcome in (made, *outcomes) if outcome["code"]]
+    assert not failed, "\n".join(f"{outcome['document']}:\n{outcome['output']}" for outcome in failed)
+
+
+def all_documents() -> list[Path]:
+    return sorted(path for pattern in PATTERNS for path in ROOT.glob(pattern))
+
+
+def installs_from_the_zoo(path: Path) -> bool:
+    return "pip install ./zoo/" in path.read_text(encoding="utf-8")
 
 
 def prose(text: str) -> list[tuple[int, str]]:

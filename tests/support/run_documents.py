@@ -189,7 +189,16 @@ def shell(command: str) -> tuple[int, str]:
 
 def sandbox(folder: Path, board: Path) -> None:
     """A reader's copy of the repository: links to what is read, copies of what may be written."""
-    for name in ("Makefile", "constraints.txt", "pyproject.toml", "examples", "benchmarks", "docs", "mkdocs.yml"):
+    for name in (
+        "Makefile",
+        "constraints.txt",
+        "pyproject.toml",
+        "examples",
+        "zoo",
+        "benchmarks",
+        "docs",
+        "mkdocs.yml",
+    ):
         (folder / name).symlink_to(ROOT / name)
     for name in BOARDS:
         if board.exists():

@@ -67,6 +67,16 @@ class UnusedBlock(Good):
         return super().forward(x)
 
 
+class LeavesABlockOutInEvaluation(Good):
+    def __init__(self, task, width=32):
+        super().__init__(task, width)
+        self.block = nn.Linear(task.grid[0], task.grid[0])
+
+    def forward(self, x):
+        y = super().forward(x)
+        return y + self.block(y) if self.training else y
+
+
 class MultipliedAway(Good):
     def __init__(self, task, width=32):
         super().__init__(task, width)
@@ -227,6 +237,7 @@ def test_a_good_model_keeps_every_promise(network):
     ("network", "promise"),
     [
         (UnusedBlock, "every_parameter_gets_a_gradient"),
+        (LeavesABlockOutInEvaluation, "every_parameter_has_a_part_in_the_prediction"),
         (MultipliedAway, "every_parameter_gets_a_gradient"),
         (Frozen, "every_parameter_gets_a_gradient"),
         (IgnoresInput, "output_depends_on_the_input"),
@@ -244,6 +255,21 @@ def test_a_good_model_keeps_every_promise(network):
 )
 def test_a_mistake_is_caught_by_the_promise_it_breaks(network, promise):
     assert promise in broken_promises(network)
+
+
+class WeighsItsTerms(Good):
+    """A parameter of its own loss, which no prediction needs."""
+
+    def __init__(self, task, width=32):
+        super().__init__(task, width)
+        self.weight = nn.Parameter(torch.zeros(1))
+
+    def loss(self, prediction, target, batch):
+        return (prediction - target).square().mean() * self.weight.exp().squeeze() - self.weight.squeeze()
+
+
+def test_a_loss_may_have_parameters_that_no_prediction_needs():
+    assert broken_promises(WeighsItsTerms) == set()
 
 
 @pytest.mark.parametrize(

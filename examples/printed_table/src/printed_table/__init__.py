@@ -21,7 +21,7 @@ TABLE = ReferenceTable(
             cells={"linear": Printed(1e-3, "4.1K"), "mean": Printed(0.5)},
         ),
         ReferenceRow(
-            task="pdebench_darcy",  # of examples/pdebench_files: what is not installed is a row of missing cells
+            task="pdebench_darcy",  # of zoo/pdebench: what is not installed is a row of missing cells
             equation="Darcy flow",
             metric="relative_l2",
             cells={"unet": Printed(2e-2, "1.9M"), "mean": Printed(0.25)},

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from pdebench_hss import Integer, ModelSpec, OneOf, TaskInfo, around, hookimpl
+from pdebench_hss import Integer, ModelSpec, OneOf, TaskInfo, around, hookimpl, needs_library
+
+needs_library("neuraloperator", "2.0", "3")
 
 HERE = "pdebench_hss_neuralop.networks"
 LIBRARY = """@article{kossaifi2024library,
@@ -37,18 +39,21 @@ LAYERS = {"smoke": 2, "small": 4, "medium": 4, "paper": 4}
 
 def spectral(task: TaskInfo, scale: str) -> dict[str, Any]:
     """Of FNO: as many modes as the grid has at most."""
-    dim = min(task.dim, 3)
     return {
-        "layers": LAYERS[scale],
-        "width": WIDTH[scale][dim],
-        "modes": min(MODES[scale][dim], min(task.grid)),
+        "layers": LAYERS.get(scale, LAYERS["small"]),
+        "width": at(WIDTH, task, scale),
+        "modes": min(at(MODES, task, scale), min(task.grid)),
         "padding": 0.0,
     }
 
 
+def at(table: dict[str, dict[int, int]], task: TaskInfo, scale: str) -> int:
+    return table.get(scale, table["small"])[min(task.dim, 3)]
+
+
 def factorized(task: TaskInfo, scale: str) -> dict[str, Any]:
     """Of TFNO: Tucker factors of the weights with a tenth of their entries, the library's default."""
-    return {**spectral(task, scale), "width": 2 * WIDTH[scale][min(task.dim, 3)], "rank": 0.1}
+    return {**spectral(task, scale), "width": 2 * at(WIDTH, task, scale), "rank": 0.1}
 
 
 def u_shaped(task: TaskInfo, scale: str) -> dict[str, Any]:

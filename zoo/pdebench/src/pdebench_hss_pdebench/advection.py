@@ -14,12 +14,12 @@ import numpy as np
 from pdebench_hss import Scale
 
 WAVES, LARGEST_NUMBER = 2, 8
-FRAME, STRIDE = 0.01, 5  # time between frames of a file; frames per step of a model
+FRAME = 0.01  # time between frames of a file
 
 
 def generate(seeds: Sequence[int], size: Scale, beta: float) -> tuple[np.ndarray, np.ndarray]:
     """u(0), (n, 1, points), and the steps after it, (n, steps, 1, points)."""
-    times = FRAME * STRIDE * np.arange(size.steps + 1)
+    times = FRAME * size.options["stride"] * np.arange(size.steps + 1)
     frames = np.stack([trajectory(seed, size.grid[0], times, beta) for seed in seeds])[:, :, None]
     return frames[:, 0], frames[:, 1:]
 
