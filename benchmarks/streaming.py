@@ -148,7 +148,7 @@ def main() -> None:
         statistics.median(b[clock] / a[clock] - 1 for a, b in zip(*taken.values(), strict=True)) for clock in (0, 1)
     ]
     rows = [
-        [clock, *(statistics.median(found[i] for found in taken[way]) for way in ways), f"{100 * more[i]:+.1f} %"]
+        [clock, *(f"{statistics.median(f[i] for f in taken[way]):.2f}" for way in ways), f"{100 * more[i]:+.1f} %"]
         for i, clock in enumerate(("wall [s]", "CPU [s]"))
     ]
     rows.append(["memory gained", *map(human_bytes, gains.values()), f"limit {human_bytes(limit)}"])
@@ -156,7 +156,7 @@ def main() -> None:
         f"{options.model}, {options.steps} steps of {options.batch} at 128 x 128; {options.samples} samples, "
         f"{human_bytes(stored)} stored; {human_bytes(resident)} of pairs resident; load {os.getloadavg()[0]:.1f}"
     )
-    print(tabulate(rows, ["", *ways, "streamed, more"], floatfmt=".2f"))
+    print(tabulate(rows, ["", *ways, "streamed, more"], disable_numparse=True))
     print(
         f"the rule expects {human_bytes(estimate)} in memory; losses of all runs: {'equal' if len(same) == 1 else same}"
     )
