@@ -23,6 +23,7 @@ from ..base.plain_text import csv_text
 from ..contract.metric import MetricSpec
 from ..trials.status import Status
 from ..trials.store import Store
+from . import trust
 from .frames import GROUP, LEADERBOARD_COLUMNS, OPTIONAL, RESULTS_COLUMNS, leaderboard
 from .metric_view import left_out, seen_by
 from .writing import read_records, sorted_results
@@ -34,7 +35,7 @@ NEEDED = {
     "leaderboard": [*COMMON, "test_err_mean", "test_err_std", "n_seeds"],
 }
 TEXT = {"key", "task", "equation", "model", "scale", "budget", "metric", "status", "reason", "data_hash", "hardware"}
-TEXT |= {"data_id", "device", "training", "tuned_options"}
+TEXT |= {"data_id", "device", "training", "tuned_options", *trust.COLUMNS}
 WHOLE = ("seed", "n_train", "n_seeds")
 NUMBERS = {*RESULTS_COLUMNS, *LEADERBOARD_COLUMNS, *OPTIONAL} - TEXT - {"training_free"}
 

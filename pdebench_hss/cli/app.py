@@ -18,6 +18,7 @@ from . import (
     evaluate,
     export,
     listing,
+    merge,
     new,
     pack,
     params,
@@ -25,11 +26,13 @@ from . import (
     predict,
     recommend,
     report,
+    reproduce,
     rescore,
     run,
     show,
     study,
     tune,
+    verify,
 )
 
 app = typer.Typer(
@@ -78,6 +81,9 @@ app.command("plot")(plot.plot)
 app.command("report")(report.report)
 app.command("serve")(report.serve)
 app.command("pack")(pack.pack)
+app.command("merge")(merge.merge)
+app.command("verify")(verify.verify)
+app.command("reproduce")(reproduce.reproduce)
 app.command("predict")(predict.predict)
 app.command("export")(export.export)
 app.command("bench")(bench.bench)

@@ -24,6 +24,7 @@ from .where import (
     RayAddressOption,
     ResourcesOption,
     ScaleOption,
+    ShardOption,
     StorageOption,
     TasksOption,
     TimeoutOption,
@@ -76,6 +77,7 @@ def run(
     keep_models: KeepModelsOption = None,
     keep_models_up_to: KeepUpToOption = None,
     keep_predictions: KeepPredictionsOption = None,
+    shard: ShardOption = None,
     force: ForceOption = None,
     plugin: PluginOption = None,
     strict: StrictOption = None,
@@ -87,6 +89,7 @@ def run(
     pdebench-hss run --models 'resnet[width=32],linear' --tasks 'poisson_*' --budget core_seconds=60
     pdebench-hss run --models 'fno[lr=4e-3,weight_decay=1e-4]' --tasks 'burgers_1d[history=4]' --val 10%
     pdebench-hss run --config experiment.yaml --dry-run
+    pdebench-hss run --config experiment.yaml --shard 2/4 --out shards/2
     """
     flags = settings_of(locals(), "config", "dry_run")
 

@@ -27,6 +27,7 @@ from ..trials.store import Found, Store
 from ..trials.trial import Trial
 from ..trials.validation import Newer
 from .config import RunConfig
+from .shards import Shard
 from .tuned import Entry, Tuned, read_tuned
 
 # Seconds per training step, and other seconds, of earlier trials by model, task and scale.
@@ -63,6 +64,7 @@ class Plan:
     jobs: int
     history: History = field(default_factory=dict)
     threads: int = 1  # of each trial
+    whole: list[Trial] = field(default_factory=list)  # of a shard: all trials of the plan that it is a part of
 
     def having(self, *actions: Action) -> list[Cell]:
         return [cell for cell in self.cells if cell.action in actions]
@@ -97,7 +99,13 @@ def make_plan(
             for trial, unsupported in _trials(config, registry, dataset, model, model_choice, tuned):
                 if trial.key not in cells:
                     cells[trial.key] = _cell(trial, dataset, unsupported, there, config.force)
-    return Plan(list(cells.values()), config.n_jobs, _history(there), config.threads)
+    plan = Plan(list(cells.values()), config.n_jobs, _history(there), config.threads)
+    return plan if config.part is None else _shard_of(plan, config.part)
+
+
+def _shard_of(plan: Plan, shard: Shard) -> Plan:
+    cells = [cell for cell in plan.cells if shard.holds(cell.trial.key)]
+    return replace(plan, cells=cells, whole=[cell.trial for cell in plan.cells])
 
 
 def _dataset(config: RunConfig, task: Registered[TaskSpec], choice: Choice, source: Source | None) -> Dataset:
