@@ -31,6 +31,7 @@ from . import (
     run,
     show,
     study,
+    submit,
     tune,
     verify,
 )
@@ -84,6 +85,7 @@ app.command("pack")(pack.pack)
 app.command("merge")(merge.merge)
 app.command("verify")(verify.verify)
 app.command("reproduce")(reproduce.reproduce)
+app.command("submit")(submit.submit)
 app.command("predict")(predict.predict)
 app.command("export")(export.export)
 app.command("bench")(bench.bench)

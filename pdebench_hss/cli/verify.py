@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import enum
+import os
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from .output import PluginOption, installed
+
+if TYPE_CHECKING:
+    from ..use.verification import Verification
 
 CONTRADICTION = 3
 
@@ -20,7 +24,7 @@ class Report(str, enum.Enum):
 
 
 def verify(
-    source: Annotated[Path, typer.Argument(metavar="BOARD", help="A directory that `run` or `merge` wrote.")],
+    source: Annotated[Path, typer.Argument(metavar="BOARD", help="A directory that `run`, `merge` or `submit` wrote.")],
     rerun: Annotated[
         str, typer.Option(help="Train a random sample of trials again: 5%, a number, all, or 0 for none.")
     ] = "0",
@@ -54,31 +58,54 @@ def verify(
     from ..base.plain_text import visible
     from ..boards.trust import read_checks, write_checks
     from ..boards.writing import write_board
+    from ..trials.store import Store
+    from ..use.submitting import board_in, other_boards
+    from ..use.verification import to_json, to_markdown, write_reports
+
+    others = other_boards(source) if board_in(source) != source else []
+    found = verified(source, rerun, data, rescore, seed, jobs, plugin, others)
+    print(visible(to_json(found) if form is Report.json else to_markdown(found), keep="\n"), end="")
+    if report is not None:
+        print(f"wrote {' and '.join(map(str, write_reports(found, report)))}", file=sys.stderr)
+    if write:
+        store = Store(board_in(source))
+        write_checks(store.path, [*read_checks(store.path), *found.checks(store)])
+        write_board(store, installed(plugin))
+    if found.contradicted:
+        raise typer.Exit(CONTRADICTION)
+
+
+def verified(
+    source: Path,
+    rerun: str,
+    data: str,
+    rescore: bool,
+    seed: int | None,
+    jobs: int,
+    plugin: list[str] | None,
+    others: list[Path],
+) -> Verification:
+    """A board, or a submission with what else is wrong with it: its numbers are looked at only if nothing else is."""
+    from ..base.plain_text import visible
+    from ..boards import submissions
     from ..use.choosing import open_board
-    from ..use.verification import Verification, to_json, to_markdown, write_reports
+    from ..use.submitting import board_in, plugin_files
+    from ..use.verification import Verification
     from ..use.verifying import Request, verify
     from .display import make_reporter
 
     def said(line: str) -> None:
         print(visible(line), file=sys.stderr)
 
-    store, registry = open_board(source), installed(plugin)
-    drawn = seed if seed is not None else int.from_bytes(_random_bytes(), "big")
+    drawn = seed if seed is not None else int.from_bytes(os.urandom(4), "big")
+    board, name, findings = board_in(source), source.resolve().name, []
+    if board != source:
+        findings = submissions.check(source, others)
+        if any(finding.verdict == submissions.CONTRADICTED for finding in findings):
+            return Verification(name, findings, drawn)
+        plugin = [*(plugin or []), *plugin_files(source)]
+    store = open_board(board)
     request = Request(data, rerun, rescore, drawn, jobs, tuple(plugin or ()), said)
     with make_reporter() as reporter:
-        findings = verify(store, registry, request, reporter)
-    found = Verification(source.resolve().name, findings, drawn)
-    print(visible(to_json(found) if form is Report.json else to_markdown(found), keep="\n"), end="")
-    if report is not None:
-        print(f"wrote {' and '.join(map(str, write_reports(found, report)))}", file=sys.stderr)
-    if write:
-        write_checks(store.path, [*read_checks(store.path), *found.checks(store)])
-        write_board(store, registry)
-    if found.contradicted:
-        raise typer.Exit(CONTRADICTION)
-
-
-def _random_bytes() -> bytes:
-    import os
-
-    return os.urandom(4)
+        findings += verify(store, installed(plugin), request, reporter)
+    return Verification(name, findings, drawn)

@@ -22,6 +22,7 @@ from ..trials.store import Store
 
 SCHEMA = 1
 CHECKS = {
+    "submission": "the submission: its files, licence, plugins",
     "files": "files against their hashes",
     "records": "records against their keys and arrays",
     "plan": "the plan against its keys",
@@ -87,7 +88,8 @@ def to_markdown(found: Verification) -> str:
     """A table of counts, then what was contradicted, then what could not be checked and why."""
     from tabulate import tabulate
 
-    rows = [[words, *(len(found.having(v, check)) for v in VERDICTS)] for check, words in CHECKS.items()]
+    counts = {words: [len(found.having(v, check)) for v in VERDICTS] for check, words in CHECKS.items()}
+    rows = [[words, *numbers] for words, numbers in counts.items() if any(numbers)]
     verdict = f"{len(found.contradicted)} contradictions" if found.contradicted else "Nothing contradicts it"
     parts = [
         f"# Verification of {markdown(found.board)}",
