@@ -17,6 +17,7 @@ from . import (
     doctor,
     evaluate,
     export,
+    index,
     listing,
     merge,
     new,
@@ -86,6 +87,7 @@ app.command("merge")(merge.merge)
 app.command("verify")(verify.verify)
 app.command("reproduce")(reproduce.reproduce)
 app.command("submit")(submit.submit)
+app.command("index")(index.index)
 app.command("predict")(predict.predict)
 app.command("export")(export.export)
 app.command("bench")(bench.bench)
