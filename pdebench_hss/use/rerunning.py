@@ -8,7 +8,8 @@
                               |log e - mean x| <= t(1 - a / 2; n - 1) std(x) sqrt(1 + 1 / n),      a = 0.05 / m
 
                           where m is the number of trials that are trained again at once (Bonferroni)
-    contradicted          none of these; on the same machine with the same versions and source only the bit counts
+    contradicted          none of these; on the same machine with the same versions and source only the bit counts, and
+                          without training only rounding
     not checked           it can't be run here, it failed, or one seed has no interval
 
 A trial is run as it is recorded: options, budget, seed and number of threads. The model and the task are those that are
@@ -181,6 +182,8 @@ def compare(
         return ended(CONTRADICTED, reason=f"{words}, on the same machine with the same versions")
     if _within_rounding(stated, found, names):
         return ended(CONFIRMED, ROUNDING)
+    if record.trial.training_free:
+        return ended(CONTRADICTED, reason=f"{words}, more than rounding explains, and nothing in it is random")
     if (width := _half_width(seeds, trials)) is None:
         return ended(UNCHECKED, reason=f"{words}; one seed has no interval, and {_listed(differences)}")
     centre = float(np.mean(np.log(seeds)))
