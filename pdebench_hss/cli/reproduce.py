@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import tempfile
 from pathlib import Path
 from typing import Annotated
@@ -44,13 +43,14 @@ def reproduce(
     record = choose_record(store, model, task, seed, key=key, scale=scale, budget=budget)
 
     from ..use.rerunning import line, rerun
-    from .display import make_reporter
+    from .quiet import QuietReporter
 
-    with tempfile.TemporaryDirectory(prefix="reproduce-") as temporary, make_reporter() as reporter:
+    reporter = QuietReporter()
+    with tempfile.TemporaryDirectory(prefix="reproduce-") as temporary:
         folder = out or Path(temporary)
         (found,) = rerun(
             [record], store, installed(plugin), folder, plugin_files=tuple(plugin or ()), reporter=reporter
         )
-    print(visible(line(found)), file=sys.stdout)
+    print(visible(line(found)))
     if found.verdict in (CONTRADICTED, UNCHECKED):
         raise typer.Exit(CONTRADICTION if found.verdict == CONTRADICTED else FAILED)

@@ -86,16 +86,12 @@ def verified(
     others: list[Path],
 ) -> Verification:
     """A board, or a submission with what else is wrong with it: its numbers are looked at only if nothing else is."""
-    from ..base.plain_text import visible
     from ..boards import submissions
     from ..use.choosing import open_board
     from ..use.submitting import board_in, plugin_files
     from ..use.verification import Verification
     from ..use.verifying import Request, verify
-    from .display import make_reporter
-
-    def said(line: str) -> None:
-        print(visible(line), file=sys.stderr)
+    from .quiet import QuietReporter, say
 
     drawn = seed if seed is not None else int.from_bytes(os.urandom(4), "big")
     board, name, findings = board_in(source), source.resolve().name, []
@@ -105,7 +101,6 @@ def verified(
             return Verification(name, findings, drawn)
         plugin = [*(plugin or []), *plugin_files(source)]
     store = open_board(board)
-    request = Request(data, rerun, rescore, drawn, jobs, tuple(plugin or ()), said)
-    with make_reporter() as reporter:
-        findings += verify(store, installed(plugin), request, reporter)
+    request = Request(data, rerun, rescore, drawn, jobs, tuple(plugin or ()), say)
+    findings += verify(store, installed(plugin), request, QuietReporter())
     return Verification(name, findings, drawn)
