@@ -177,6 +177,9 @@ def source_digest(files: Iterable[Path]) -> str:
 def _check_records(folder: Path, others: Iterable[Path]) -> Iterator[tuple[str, str]]:
     """Records belong to the plan, were made by the source that is submitted, and are in no other board."""
     store, manifest = Store(folder / BOARD), read_manifest(folder)
+    if damage := store.packed.damage:
+        yield f"{BOARD}/records", str(damage)
+        return
     keys = store.keys()
     if not keys:
         yield BOARD, "it holds no records"

@@ -49,7 +49,8 @@ def submit(
     folder = into / name
     found = make(
         source,
-        folder,
+        into,
+        name,
         installed(plugin),
         lambda made: verified(made, rerun, data, True, None, 1, list(plugin or []), other_boards(folder, source)),
         licence=licence,

@@ -27,7 +27,8 @@ Verify = Callable[[Path], Verification]
 
 def submit(
     board: Path,
-    folder: Path,
+    shelf: Path,
+    name: str,
     registry: Registry,
     verify: Verify,
     *,
@@ -35,10 +36,11 @@ def submit(
     contact: str,
     install: Mapping[str, str],
 ) -> Verification:
-    """Write a submission to ``folder``, whose name is its name. ``install`` says by distribution how to install it, if
-    not by its name and version; ``verify`` checks the finished folder. One that contradicts itself is not kept."""
-    if not submissions.NAME.fullmatch(folder.name):
-        raise UsageError(f"--name {folder.name!r}: write small letters, digits, _ and -, two of them or more")
+    """Write a submission to a folder of that name on the ``shelf``. ``install`` says by distribution how to install it,
+    if not by its name and version; ``verify`` checks the finished folder. One that contradicts itself is not kept."""
+    if not submissions.NAME.fullmatch(name):
+        raise UsageError(f"--name {name!r}: write small letters, digits, _ and -, two of them or more")
+    folder = shelf / name
     for option, text in (("--licence", licence), ("--contact", contact)):
         if not text.strip():
             raise UsageError(
