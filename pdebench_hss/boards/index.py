@@ -79,7 +79,7 @@ def _board(path: Path, name: str, number: int) -> tuple[dict[str, Any], Iterator
     results = trust.with_trust(sorted_results(records), levels)
     table = leaderboard(results, errors)
     if "trust" not in table:
-        table = table.assign(trust=[trust.SELF_REPORTED if seeds else None for seeds in table["n_seeds"]])
+        table = table.assign(trust=[trust.SELF_REPORTED if seeds else "" for seeds in table["n_seeds"]])
     counted = Counter(level.level for level in levels.values()) or Counter(
         {trust.SELF_REPORTED: sum(record.status is Status.OK for record in records)}
     )
@@ -116,7 +116,7 @@ def _rows(table: pd.DataFrame) -> Iterator[dict[str, Any]]:
 
 
 def _plain(value: Any) -> Any:
-    if value is None or value is pd.NA or (isinstance(value, float) and value != value):
+    if value is None or value is pd.NA or value == "" or (isinstance(value, float) and value != value):
         return None
     if isinstance(value, float) and value in (float("inf"), float("-inf")):
         return None

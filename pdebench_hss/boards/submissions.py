@@ -86,7 +86,7 @@ def read_manifest(folder: Path) -> Manifest:
     if not isinstance(content["plugins"], dict):
         raise Invalid("its plugins are not a table")
     plugins = {str(what): _source(what, entry) for what, entry in content["plugins"].items()}
-    return Manifest(*(content[name] for name in TEXTS), plugins)
+    return Manifest(content["name"], content["licence"], content["contact"], plugins)
 
 
 def _source(what: str, entry: Any) -> Source:
@@ -102,7 +102,8 @@ def _source(what: str, entry: Any) -> Source:
             raise Invalid(f"plugin {what[:60]!r}: the path {name[:100]!r} leaves the directory")
         if not name.startswith(f"{PLUGIN}/") or not name.endswith(".py"):
             raise Invalid(f"plugin {what[:60]!r}: {name[:100]!r} is not a Python file in {PLUGIN}/")
-    return Source(*(entry[name] for name in SOURCE_TEXTS), tuple(files))
+    texts = {name: entry[name] for name in SOURCE_TEXTS}
+    return Source(**texts, files=tuple(files))
 
 
 # --- checking ---------------------------------------------------------------------------------------------------------

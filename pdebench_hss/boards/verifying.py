@@ -114,7 +114,7 @@ def check_records(store: Store) -> Iterator[Finding]:
     yield from (Finding("plan", CONTRADICTED, "plan.json", complaint) for complaint in complaints)
     if store.plan_file.path.exists() and not complaints:
         yield Finding("plan", CONFIRMED, "plan.json")
-    yield from _check_data_hashes(record for key in keys if (record := store.believed(key)) is not None)
+    yield from _check_data_hashes(found for key in keys if (found := store.believed(key)) is not None)
 
 
 def cell_of(record: Record) -> str:

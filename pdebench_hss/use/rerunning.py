@@ -32,7 +32,7 @@ from ..base.errors import PdebenchError, UsageError
 from ..boards.verifying import CONFIRMED, CONTRADICTED, UNCHECKED, cell_of
 from ..contract.budget import CLOCKS
 from ..contract.registry import Registry
-from ..data.cache import Dataset
+from ..data.cache import Dataset, ensure
 from ..runs.config import RunConfig, available_cores
 from ..runs.plan import Plan, plan_of
 from ..runs.reporter import Reporter
@@ -94,7 +94,7 @@ def rerun(
     todo: dict[str, Record] = {}
     for record in records:
         try:
-            dataset = runnable(record, registry)
+            dataset = runnable(record, registry, plugin_files)
         except PdebenchError as error:
             yield Rerun(record, UNCHECKED, reason=str(error))
             continue
@@ -119,18 +119,21 @@ def rerun(
             yield compare(record, again, *arrays, rows.get(_row(record.trial), []), len(todo))
 
 
-def runnable(record: Record, registry: Registry) -> Dataset:
-    """The data of a record's trial; raises `UsageError` if the trial is not the same one here."""
+def runnable(record: Record, registry: Registry, plugin_files: Sequence[str] = ()) -> Dataset:
+    """The data of a record's trial; raises `UsageError` if the trial is not the same one here. Data of another recipe,
+    as earlier versions spelled it, will do if they have the same content."""
     trial = record.trial
     if trial.protocol != PROTOCOL:
         raise UsageError(f"it was made by protocol {trial.protocol}; this version trains by protocol {PROTOCOL}")
     model_spec(trial, record, registry)
-    dataset = own_dataset(record, registry)
+    devices.resolve_device(trial.device)  # refused if this machine has none
+    dataset, stated = own_dataset(record, registry), record.data.get("sha256")
     if dataset.id != trial.data_id:
-        raise UsageError("its data are not those that the task makes here: another version of it, or public files")
+        found = ensure(dataset, jobs=available_cores(), plugin_files=plugin_files).sha256
+        if found != stated:
+            raise UsageError(f"its data have the content {str(stated)[:12]}; those of the task here have {found[:12]}")
     if trial.task_digest and dataset.spec.digest() != trial.task_digest:
         raise UsageError(f"task {trial.task!r} scales, pads or scores fields differently here")
-    devices.resolve_device(trial.device)  # refused if this machine has none
     return dataset
 
 
