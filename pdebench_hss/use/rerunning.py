@@ -133,7 +133,8 @@ def runnable(record: Record, registry: Registry, plugin_files: Sequence[str] = (
         if found != stated:
             raise UsageError(f"its data have the content {str(stated)[:12]}; those of the task here have {found[:12]}")
     if trial.task_digest and dataset.spec.digest() != trial.task_digest:
-        raise UsageError(f"task {trial.task!r} scales, pads or scores fields differently here")
+        how = "it scales, pads or scores fields differently, or an earlier version spelled that otherwise"
+        raise UsageError(f"task {trial.task!r} has another digest here: {how}")
     return dataset
 
 
