@@ -29,6 +29,7 @@ from ..training.metrics import mean_of
 from ..trials.record import Record
 from ..trials.status import Status
 from ..trials.trial import Trial
+from . import trust
 from .intervals import Errors, error_interval
 from .ladders import with_changes
 
@@ -169,7 +170,7 @@ def leaderboard(
 ) -> pd.DataFrame:
     """One row per task and model, best first. ``samples``: the errors of each test sample, by the key of a trial."""
     results = results[~_without_test(results)]
-    used = [name for name in OPTIONAL if name in results]
+    used = [name for name in (*OPTIONAL, *trust.COLUMNS) if name in results]
     rows = [
         _summary(dict(zip([*GROUP, "model"], names, strict=True)), trials, samples or {})
         for names, trials in results.groupby([*GROUP, "model"], sort=False, dropna=False)
@@ -219,6 +220,7 @@ def _summary(names: dict[str, Any], trials: pd.DataFrame, samples: Mapping[str, 
         "core_seconds": shown["core_seconds"].median() if "core_seconds" in shown else np.nan,
         **{name: first.get(name) for name in ("tuned_tries", "tuned_seconds", "tuned_options")},
         **{name: shown[name].median() for name in SERVING if name in shown},
+        **trust.summary(shown),
         "field_size": (good["test_err"] / good["relative_l2"].where(good["relative_l2"] > 0)).median(),
     }
 

@@ -149,28 +149,35 @@ def _free(path: Path) -> Path:
 
 def _write(store: Store, sources: Mapping[str, _Source], shown: Collection[str]) -> None:
     """Write the pack, read it back, install it, and only then remove the live files that are in it."""
-    writer = PackWriter(store.records_dir)
-    written = {}
-    for key, source in sources.items():
-        content, arrays = source.files.content(key), read_from(source.files, key, ())[1]
-        writer.add(key, content, _without_pictures(arrays), _pictures(source.files, key, arrays, key in shown))
-        written[key] = _fingerprint(content, arrays)
-    try:
-        fresh = writer.write()
-    except OSError as error:
-        raise StoreError(f"can't write the pack of {store.path}: {error.strerror or error}; nothing changed") from None
-    for key, expected in written.items():
-        try:
-            content, arrays = fresh.content(key), read_from(fresh, key, ())[1]
-            same = _fingerprint(content, arrays) == expected and ("picture_index" in arrays) == (key in shown)
-        except (BadFile, FileNotFoundError):
-            same = False
-        if not same:
-            raise StoreError(f"the new pack of {store.path} does not give back record {key}; nothing was changed")
-    install(store.records_dir)
+    install_pack(store.records_dir, {key: source.files for key, source in sources.items()}, shown)
     for key, source in sources.items():
         if source.files is store.live:
             store.live.remove(key)
+
+
+def install_pack(folder: Path, sources: Mapping[str, Files], shown: Collection[str]) -> None:
+    """Make one pack of the records of these keys, each read from where it is, in this order; those ``shown`` keep their
+    pictures if they have any. What is written is read back and compared before it counts."""
+    writer = PackWriter(folder)
+    written = {}
+    for key, files in sources.items():
+        content, arrays = files.content(key), read_from(files, key, ())[1]
+        pictures = _pictures(files, key, arrays, key in shown)
+        writer.add(key, content, _without_pictures(arrays), pictures)
+        written[key] = _fingerprint(content, arrays), pictures is not None
+    try:
+        fresh = writer.write()
+    except OSError as error:
+        raise StoreError(f"can't write the pack of {folder}: {error.strerror or error}; nothing changed") from None
+    for key, expected in written.items():
+        try:
+            content, arrays = fresh.content(key), read_from(fresh, key, ())[1]
+            same = (_fingerprint(content, arrays), "picture_index" in arrays) == expected
+        except (BadFile, FileNotFoundError):
+            same = False
+        if not same:
+            raise StoreError(f"the new pack of {folder} does not give back record {key}; nothing was changed")
+    install(folder)
 
 
 def _pictures(files: Files, key: str, arrays: Mapping[str, np.ndarray], wanted: bool) -> SmallPictures | None:

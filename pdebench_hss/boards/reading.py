@@ -23,6 +23,7 @@ from ..base.plain_text import csv_text
 from ..contract.metric import MetricSpec
 from ..trials.status import Status
 from ..trials.store import Store
+from . import trust
 from .frames import GROUP, LEADERBOARD_COLUMNS, OPTIONAL, RESULTS_COLUMNS, leaderboard, solver_levels
 from .ladders import COLUMNS as LADDER_COLUMNS
 from .metric_view import left_out, seen_by
@@ -35,7 +36,7 @@ NEEDED = {
     "leaderboard": [*COMMON, "test_err_mean", "test_err_std", "n_seeds"],
 }
 TEXT = {"key", "task", "equation", "model", "scale", "budget", "metric", "status", "reason", "data_hash", "hardware"}
-TEXT |= {"data_id", "device", "training", "tuned_options", "converged"}
+TEXT |= {"data_id", "device", "training", "tuned_options", "converged", *trust.COLUMNS}
 WHOLE = ("seed", "n_train", "n_seeds")
 NUMBERS = {*RESULTS_COLUMNS, *LEADERBOARD_COLUMNS, *OPTIONAL, *LADDER_COLUMNS} - TEXT - {"training_free"}
 

@@ -8,6 +8,7 @@ import pandas as pd
 
 from ..base.plain_text import code, markdown
 from ..trials.status import Status
+from . import trust
 from .frames import GROUP
 from .ladders import change_text
 
@@ -92,7 +93,7 @@ def display_row(row: pd.Series, headers: Sequence[str] = ()) -> list[str]:
         f"{row['predict_ms']:.2g} ms" if pd.notna(row["predict_ms"]) else "–",
         format_skill(row["skill"]),
         *([change_text(row) or "–"] if "converged" in headers else []),
-        training_note(row) if row["status"] == Status.OK else _status_text(row),
+        trust.noted(training_note(row), row) if row["status"] == Status.OK else _status_text(row),
     ]
 
 

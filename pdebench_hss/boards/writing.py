@@ -37,22 +37,24 @@ from .caveats import leaderboard_page
 from .intervals import by_start
 from .ladders import with_rungs
 from .ranking_page import statistics_page
+from .trust import FILE, Trust, trust_in, with_trust
 
 
-def write_board(store: Store, registry: Registry) -> tuple[pd.DataFrame, list[Path]]:
-    """(Re)write all tables of a directory from its records; returns the leaderboard and what was written.
+def write_board(store: Store, registry: Registry, folder: Path | None = None) -> tuple[pd.DataFrame, list[Path]]:
+    """(Re)write all tables of a directory from its records, there or in another ``folder``; returns the leaderboard and
+    what was written.
 
     Installed plugins only provide the printed tables, and say which models are guesses or solvers.
     """
     with collector_paused():
-        return _write_board(store, registry)
+        return _write_board(store, registry, folder or store.path)
 
 
-def _write_board(store: Store, registry: Registry) -> tuple[pd.DataFrame, list[Path]]:
+def _write_board(store: Store, registry: Registry, folder: Path) -> tuple[pd.DataFrame, list[Path]]:
     records, errors = read_records(store)
     if not any(record.status is not Status.MISSING for record in records) and store.keys():
         raise StoreError(f"no record in {store.path} can be read by this version; its tables are left as they are")
-    trials = sorted_results(records)
+    trials = with_trust(sorted_results(records), trust_of(store, records))
     board, references = tables.leaderboard(trials, errors), registry.reference_tables()
     texts = {"leaderboard.md": leaderboard_page(board), "README.md": readme(records, store.commands(), references)}
     frames = {"results.csv": trials, "leaderboard.csv": board}
@@ -65,11 +67,11 @@ def _write_board(store: Store, registry: Registry) -> tuple[pd.DataFrame, list[P
             texts[f"{reference.name}.md"] = reference_tables.to_markdown(reference, table, board)
             texts[f"{reference.name}.tex"] = reference_tables.to_latex(reference, table, board)
     for name, frame in frames.items():
-        with replacing(store.path / name) as temporary:
+        with replacing(folder / name) as temporary:
             write_csv(frame, temporary)
     for name, text in texts.items():
-        write_text(store.path / name, text)
-    return board, [store.path / name for name in (*frames, *texts)]
+        write_text(folder / name, text)
+    return board, [folder / name for name in (*frames, *texts)]
 
 
 def sorted_results(records: Iterable[Record]) -> pd.DataFrame:
@@ -85,6 +87,13 @@ def sorted_results(records: Iterable[Record]) -> pd.DataFrame:
         ignore_index=True,
         key=lambda column: column.map(by_size) if column.name == "budget" else column,
     )
+
+
+def trust_of(store: Store, records: Iterable[Record]) -> dict[str, Trust]:
+    """Who checked the results of a board, by key; empty if nobody did."""
+    if not (store.path / FILE).exists():
+        return {}
+    return trust_in(store.path, ((r, store.samples(r.key, "error_test_err").get("error_test_err")) for r in records))
 
 
 def read_records(store: Store, metric: str = "test_err") -> tuple[list[Record], dict[str, np.ndarray]]:

@@ -18,7 +18,9 @@ from . import (
     doctor,
     evaluate,
     export,
+    index,
     listing,
+    merge,
     new,
     pack,
     params,
@@ -26,11 +28,14 @@ from . import (
     predict,
     recommend,
     report,
+    reproduce,
     rescore,
     run,
     show,
     study,
+    submit,
     tune,
+    verify,
     well,
 )
 
@@ -80,6 +85,11 @@ app.command("plot")(plot.plot)
 app.command("report")(report.report)
 app.command("serve")(report.serve)
 app.command("pack")(pack.pack)
+app.command("merge")(merge.merge)
+app.command("verify")(verify.verify)
+app.command("reproduce")(reproduce.reproduce)
+app.command("submit")(submit.submit)
+app.command("index")(index.index)
 app.command("predict")(predict.predict)
 app.command("export")(export.export)
 app.command("bench")(bench.bench)

@@ -212,6 +212,7 @@ def heading(config: RunConfig) -> str:
         f"scale {config.scale}",
         config.budget or "the recipe's budget",
         f"seed {seeds[0]}" if len(seeds) == 1 else f"{len(seeds)} seeds",
+        *([f"shard {config.shard}"] if config.shard else []),
         _where(config),
     ]
     return " · ".join(parts)

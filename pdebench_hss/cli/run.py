@@ -26,6 +26,7 @@ from .where import (
     RayAddressOption,
     ResourcesOption,
     ScaleOption,
+    ShardOption,
     StorageOption,
     TasksOption,
     TimeoutOption,
@@ -79,6 +80,7 @@ def run(
     keep_models: KeepModelsOption = None,
     keep_models_up_to: KeepUpToOption = None,
     keep_predictions: KeepPredictionsOption = None,
+    shard: ShardOption = None,
     force: ForceOption = None,
     plugin: PluginOption = None,
     task_file: TaskFileOption = None,
@@ -93,6 +95,7 @@ def run(
     pdebench-hss run --models 'fno[lr=4e-3,weight_decay=1e-4]' --tasks 'burgers_1d[history=4]' --val 10%
     pdebench-hss run --task-file my_flow.yaml --models resnet,linear
     pdebench-hss run --config experiment.yaml --dry-run
+    pdebench-hss run --config experiment.yaml --shard 2/4 --out shards/2
     """
     plugin = with_task_files(plugin, task_file)
     if task_file and not (tasks or config):

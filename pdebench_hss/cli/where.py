@@ -53,6 +53,9 @@ KeepPredictionsOption = Annotated[
     bool | None,
     typer.Option("--keep-predictions", help="Keep all test predictions in the board (HDF5), to be scored again."),
 ]
+ShardOption = Annotated[
+    str | None, typer.Option(help="Run one part of the plan, e.g. 2/4: the second of four; `merge` joins the boards.")
+]
 ForceOption = Annotated[bool | None, typer.Option("--force", help="Run trials again even if they have a record.")]
 
 RENAMED = {"plugin": "plugins", "strict": "strict_plugins"}  # an option that may be repeated has a singular name

@@ -55,14 +55,18 @@ def _identity(origin: Origin, references: Iterable[Any]) -> str:
 
 def source_hash(found: Registered[Any]) -> str:
     """A hash of the Python files that a spec comes from, whatever they are called; empty if there are none to read."""
+    files = source_files(found)
+    return _hash(files) if files else ""
+
+
+def source_files(found: Registered[Any]) -> set[Path]:
+    """The Python files that a spec comes from."""
     origin = found.origin
     if is_task_file(origin.file):
-        return ""
+        return set()
     if origin.file:
-        files = _plugin_files(Path(origin.file), (getattr(found.spec, name, None) for name in REFERENCES))
-    else:
-        files = _module_files(origin.module)
-    return _hash(files) if files else ""
+        return _plugin_files(Path(origin.file), (getattr(found.spec, name, None) for name in REFERENCES))
+    return _module_files(origin.module)
 
 
 def _plugin_files(plugin: Path, references: Iterable[Any]) -> set[Path]:

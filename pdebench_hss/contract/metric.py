@@ -41,6 +41,7 @@ RESERVED = frozenset(
         *("params_numel", "test_err", "val_err", "steps", "fit_seconds", "predict_ms", "peak_memory_mb", "flops_step"),
         *("status", "reason", "data_hash", "hardware", "params_target", "data_id", "device", "training_free"),
         *("fit_flops", "data_seconds", "training", "tuned_tries", "tuned_seconds", "tuned_options"),
+        *("trust", "trust_machine", "trust_when"),
     )
 )
 

@@ -23,7 +23,7 @@ import pandas as pd
 
 from ..base.plain_text import visible
 from ..base.version import __version__
-from ..boards import frames, text
+from ..boards import frames, text, trust
 from ..boards.caveats import caveats
 from ..boards.intervals import by_start
 from ..boards.ladders import change_text
@@ -45,6 +45,7 @@ ROW_COLUMNS = (
 )
 TRIAL_COLUMNS = (
     *("key", "seed", "status", "reason", *frames.METRICS, "val_err", "fit_seconds", "predict_ms", "peak_memory_mb"),
+    *trust.COLUMNS,
 )
 Curve = tuple[Any, Any]  # steps, and a value at each of them
 
@@ -60,6 +61,7 @@ class Board:
     held_out: Mapping[str, Curve] = field(default_factory=dict)  # of the error on held-out samples
     starts: Mapping[str, np.ndarray] = field(default_factory=dict)  # starts of test samples, where several share one
     by_step: Mapping[str, np.ndarray] = field(default_factory=dict)  # errors of rollouts
+    trust: Mapping[str, trust.Trust] = field(default_factory=dict)  # of results, on a board that somebody checked
 
 
 def read_board(store: Store, name: str) -> Board:
@@ -79,6 +81,7 @@ def read_board(store: Store, name: str) -> Board:
         curves(*held_out),
         {key: found["test_group"] for key, found in arrays.items() if "test_group" in found},
         {key: found["step_relative_l2"] for key, found in arrays.items() if "step_relative_l2" in found},
+        trust.trust_in(store.path, ((record, found.get("error_test_err")) for record, found in entries)),
     )
 
 
@@ -94,7 +97,7 @@ def page_data(
     pools = Pools()
     measured = [*frames.METRICS[1:], *frames.further_metrics(record for board in boards for record in board.records)]
     for number, board in enumerate(boards):
-        results = sorted_results(board.records)
+        results = trust.with_trust(sorted_results(board.records), board.trust)
         independent = {key: by_start(errors, board.starts.get(key)) for key, errors in board.errors.items()}
         table = frames.leaderboard(results, independent)
         rows += _rows(number, results, table, measured)
@@ -138,6 +141,7 @@ def _rows(number: int, results: pd.DataFrame, table: pd.DataFrame, measured: Seq
     shown = table[list(ROW_COLUMNS)].assign(
         note=[_note(row) for _, row in table.iterrows()],
         held_out=[text.held_out(row) for _, row in table.iterrows()],
+        trust=[_trust(row) for _, row in table.iterrows()],
     )
     return [
         {"board": number, "group": group, **row, "trials": trials[tuple(names.values())]}
@@ -149,6 +153,11 @@ def _note(row: pd.Series) -> str:
     """What sets a row's training apart, and whether it is converged, if that was measured."""
     converged = change_text(row)
     return "; ".join(filter(None, (text.training_note(row), f"converged: {converged}" if converged else "")))
+
+
+def _trust(row: pd.Series) -> str:
+    """Nothing is said of rows without a result; results that nobody checked are as their authors say."""
+    return trust.words(row) or (trust.SELF_REPORTED if row["n_seeds"] else "")
 
 
 def _papers(number: int, ours: pd.DataFrame, references: Sequence[ReferenceTable]) -> list[dict[str, Any]]:

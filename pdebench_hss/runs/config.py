@@ -23,14 +23,15 @@ from ..contract.resources import parse_resources
 from ..contract.selection import split
 from ..contract.task import SCALES
 from ..data.holdout import parse_share
+from .shards import Shard, parse_shard
 
 TEXTS = (
     *("scale", "budget", "executor", "device", "precision", "out", "data_dir", "ray_address", "storage", "resources"),
-    *("tuned", "keep_models_up_to"),
+    *("tuned", "keep_models_up_to", "shard"),
 )
 # Where a run stores things and what it runs on don't change which trials it asks for.
 PLACES = (
-    *("out", "force", "plugins", "ray_address", "storage", "cuda_graphs"),
+    *("out", "force", "plugins", "ray_address", "storage", "cuda_graphs", "shard"),
     *("keep_models", "keep_models_up_to", "keep_predictions", "max_resident"),
 )
 
@@ -108,6 +109,7 @@ class RunConfig:
     keep_models: bool = True
     keep_models_up_to: str = "50M"
     keep_predictions: bool = False
+    shard: str | None = None
 
     def __post_init__(self) -> None:
         for name, (fits, expected) in _TYPES.items():
@@ -130,7 +132,7 @@ class RunConfig:
             parse_share(self.val)
         # Bad ones are refused before anything starts.
         _ = self.seed_list, self.budgets, self.params_target, self.model_bytes
-        _ = self.memory_limit, self.resident_limit
+        _ = self.memory_limit, self.resident_limit, self.part
         parse_resources(self.resources or "")
         if self.ray_address is not None and self.executor != "ray":
             raise UsageError(f"--ray-address belongs to --executor ray, not {self.executor}")
@@ -156,6 +158,11 @@ class RunConfig:
         if target < 1:
             raise UsageError(f"--match-params must be at least 1, not {self.match_params}")
         return target
+
+    @property
+    def part(self) -> Shard | None:
+        """The shard of the plan to run; None if it is all of it."""
+        return parse_shard(self.shard) if self.shard is not None else None
 
     @property
     def memory_limit(self) -> int:

@@ -27,6 +27,7 @@ from ..trials.store import Found, Store
 from ..trials.trial import Trial
 from ..trials.validation import Newer
 from .config import RunConfig
+from .shards import Shard
 from .tuned import Entry, Tuned, read_tuned
 
 # Seconds per training step, and other seconds, of earlier trials by model, task and scale.
@@ -63,6 +64,7 @@ class Plan:
     jobs: int
     history: History = field(default_factory=dict)
     threads: int = 1  # of each trial
+    whole: list[Trial] = field(default_factory=list)  # of a shard: all trials of the plan that it is a part of
 
     def having(self, *actions: Action) -> list[Cell]:
         return [cell for cell in self.cells if cell.action in actions]
@@ -99,7 +101,13 @@ def make_plan(
     # The lowest rung of a ladder first: a long run that is stopped leaves whole tables.
     order = {budget: rung for rung, budget in enumerate(config.budgets)}
     ordered = sorted(cells.values(), key=lambda cell: order.get(cell.trial.budget, 0))
-    return Plan(ordered, config.n_jobs, _history(there), config.threads)
+    plan = Plan(ordered, config.n_jobs, _history(there), config.threads)
+    return plan if config.part is None else _shard_of(plan, config.part)
+
+
+def _shard_of(plan: Plan, shard: Shard) -> Plan:
+    cells = [cell for cell in plan.cells if shard.holds(cell.trial.key)]
+    return replace(plan, cells=cells, whole=[cell.trial for cell in plan.cells])
 
 
 def _dataset(config: RunConfig, task: Registered[TaskSpec], choice: Choice, hashing: HashProgress) -> Dataset:

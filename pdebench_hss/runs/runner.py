@@ -26,6 +26,7 @@ from ..data import cache
 from ..data.hdf5 import Header
 from ..trials.context import Context
 from ..trials.lock import BoardLock
+from ..trials.plan_file import shard_name
 from ..trials.predictions import KIND
 from ..trials.record import Record, shared
 from ..trials.run_trial import ended_without_record
@@ -37,6 +38,7 @@ from .executors import Executor, ExecutorLost, LazyWork, TrialFinished, TrialPro
 from .metric_plugins import complaints, scoring_files, unscored
 from .plan import Action, Cell, Plan, ask, make_plan
 from .reporter import Reporter
+from .shards import plan_id
 from .source_changes import changed_sources, plugins_of
 
 FINE = (Status.OK, Status.SKIPPED)
@@ -134,11 +136,19 @@ class Run:
         for cell in plan.having(Action.KEEP):
             self.reporter.warn(f"{cell.trial.model_label} on {cell.trial.task_label} is not run: {cell.reason}")
         self._warn_unkept(plan)
-        self.store.add_to_plan((cell.trial for cell in plan.cells), self.config.command)
+        self._write_plan(plan)
         for cell in plan.having(Action.CACHED, Action.SKIP, Action.KEEP):
             if cell.record is not None:
                 kept = self.store.put(cell.record) if cell.action is Action.SKIP else None
                 self._done[cell.trial.key] = kept or cell.record
+
+    def _write_plan(self, plan: Plan) -> None:
+        shard, command = self.config.part, self.config.command
+        if shard is None:
+            self.store.add_to_plan((cell.trial for cell in plan.cells), command)
+        else:
+            named = shard_name(plan_id(trial.key for trial in plan.whole), shard.of)
+            self.store.add_to_plan(plan.whole, command, {named: [shard.number]})
 
     def write_tables(self) -> tuple[pd.DataFrame, list[Path]]:
         """The leaderboard, and the files that were written."""

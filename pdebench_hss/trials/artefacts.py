@@ -148,6 +148,18 @@ class ModelFiles:
             else:
                 path.unlink(missing_ok=True)
 
+    def copy(self, record: Record, source: ModelFiles) -> bool:
+        """Copy the model that a record names from another folder; False if it is not there, or damaged."""
+        try:
+            description = source.read(record)[0]
+        except BadFile:
+            return False
+        hashes = (record.artefacts["model"]["sha256"], description["weights"]["sha256"])
+        for suffix, sha256 in zip(SUFFIXES, hashes, strict=True):
+            with replacing(self.folder / f"{record.key}{suffix}") as temporary:
+                temporary.write_bytes(source._find(record.key, suffix, sha256, LARGEST_WEIGHTS))
+        return True
+
     # --- packing -----------------------------------------------------------------------------------------------------
 
     def pack(self, records: Mapping[str, Record]) -> int:

@@ -2,6 +2,9 @@
 
     {"schema": 3, "commands": [...], "cells": {identity of a cell: {"key": ..., "trial": {...}}}}
 
+The board of a shard (``run --shard 2/4``) holds the whole plan, and ``"shards": {"<id of the plan>/4": [2]}`` says
+which parts of it were asked for there. Where all of them were, a board is as good as one of a single run.
+
 It is checked like a record: invalid cells are left out and named. A plan of a newer schema is never replaced.
 """
 
@@ -29,21 +32,41 @@ class Planned:
 
 
 Cells = dict[str, Planned]
+Shards = dict[str, list[int]]  # by plan and number of shards (`shard_name`): those that a board holds, sorted
+
+
+def shard_name(plan: str, of: int) -> str:
+    return f"{plan}/{of}"
+
+
+def missing_shards(name: str, numbers: Iterable[int]) -> list[int]:
+    """The shards of a plan that are not among these."""
+    return sorted(set(range(1, int(name.rpartition("/")[2]) + 1)) - set(numbers))
+
+
+def joined_shards(several: Iterable[Shards]) -> Shards:
+    found: dict[str, set[int]] = {}
+    for shards in several:
+        for name, numbers in shards.items():
+            found.setdefault(name, set()).update(numbers)
+    return {name: sorted(found[name]) for name in sorted(found)}
 
 
 class PlanFile:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._known: tuple[Any, tuple[Cells, list[str], list[str]]] | None = None  # the state of the file, its content
+        self._shards: Shards = {}
 
     def _read(self) -> tuple[Cells, list[str], list[str]]:
         """An unchanged file is not read again: ten thousand cells take most of a second."""
         state = file_state(self.path)
         if state is None or self._known is None or self._known[0] != state:
             content = validation.parse_json(read_plain(self.path, validation.LARGEST_PLAN))
+            shards = validation.check_shards(content)
             trials, commands, complaints = validation.check_plan(content)
             cells = {cell: Planned(trial.key, trial) for cell, trial in trials.items()}
-            self._known = state, (cells, commands, complaints)
+            self._known, self._shards = (state, (cells, commands, complaints)), shards
         cells, commands, complaints = self._known[1]
         return dict(cells), list(commands), list(complaints)
 
@@ -56,15 +79,27 @@ class PlanFile:
         except BadFile as error:
             return {}, [], [f"{error}; only existing records are shown"]
 
-    def add(self, cells: Cells, command: str) -> None:
+    def shards(self) -> Shards:
+        """The shards of plans that a board holds; empty if it was made without."""
+        try:
+            self._read()
+        except (FileNotFoundError, BadFile):
+            return {}
+        return dict(self._shards)
+
+    def add(self, cells: Cells, command: str, shards: Shards | None = None) -> None:
         known, commands, _ = self.read()
         if command and command not in commands:
             commands.append(command)
         known.update(cells)
-        entries = ((cell, {"key": p.key, "trial": p.trial.to_dict()}) for cell, p in known.items())
+        self.write(known, commands, joined_shards([self.shards(), shards or {}]))
+
+    def write(self, cells: Cells, commands: list[str], shards: Shards) -> None:
+        head = {"schema": validation.SCHEMA, "commands": commands, **({"shards": shards} if shards else {})}
+        entries = ((cell, {"key": p.key, "trial": p.trial.to_dict()}) for cell, p in cells.items())
         with replacing(self.path) as temporary, temporary.open("w", encoding="utf-8") as file:
-            file.writelines(_text({"schema": validation.SCHEMA, "commands": commands}, entries))
-        self._known = file_state(self.path), (known, commands, [])
+            file.writelines(_text(head, entries))
+        self._known, self._shards = (file_state(self.path), (cells, commands, [])), shards
 
     def tidy(self) -> None:
         """The same content with a line per cell, as `add` writes it. Earlier versions wrote a line for each value."""

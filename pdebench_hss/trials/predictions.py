@@ -15,11 +15,13 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..base.files import BadFile, replacing
+from .array_files import EXPANSION
 
 if TYPE_CHECKING:
     import numpy as np
@@ -68,6 +70,18 @@ class PredictionFiles:
         if not named:
             final.unlink(missing_ok=True)
 
+    def copy(self, record: Record, source: PredictionFiles) -> bool:
+        """Copy the predictions that a record names from another folder; False if they are not there."""
+        try:
+            path = source.path(record)
+        except NoPredictions:
+            return False
+        if stated_hash(path) != record.artefacts[KIND]["sha256"]:
+            return False
+        with replacing(self.folder / f"{record.key}{SUFFIX}") as temporary:
+            shutil.copyfile(path, temporary)
+        return True
+
     def drop(self, key: str) -> None:
         """Remove what an attempt left that does not count."""
         self.pending(key).unlink(missing_ok=True)
@@ -109,17 +123,20 @@ def write(path: Path, trial: Trial, prediction: np.ndarray, data_sha256: str) ->
     return {"sha256": state.hexdigest(), "bytes": size}
 
 
-def read(path: Path, record: Record, shape: tuple[int, ...]) -> np.ndarray:
-    """The predictions of a record, in the shape given by its task; raises `BadFile` if they are not what it names."""
+def read(path: Path, record: Record, shape: tuple[int, ...] | None = None) -> np.ndarray:
+    """The predictions of a record, in the shape given by its task if that is known; raises `BadFile` if they are not
+    what it names."""
     import h5py
     import numpy as np
 
     try:
         with h5py.File(path, "r", rdcc_nbytes=0) as file:
             array = file["prediction"]
-            if array.shape != shape or array.dtype.kind != "f":
-                raise BadFile(f"{path.name} holds {array.dtype} of shape {array.shape}, not {shape}")
-            values = np.empty(shape, array.dtype)
+            if array.dtype.kind != "f" or (shape is not None and array.shape != shape):
+                raise BadFile(f"{path.name} holds {array.dtype} of shape {array.shape}, not {shape or 'floats'}")
+            if array.nbytes > EXPANSION * path.stat().st_size:
+                raise BadFile(f"{path.name} claims {array.nbytes} bytes, more than its file can hold")
+            values = np.empty(array.shape, array.dtype)
             array.read_direct(values)
     except BadFile:
         raise

@@ -7,6 +7,7 @@ import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
 from . import validation
@@ -125,3 +126,12 @@ def shared(facts: Mapping[str, Any], parts: dict[str, Any]) -> dict[str, Any]:
 
 def missing(key: str, trial: Trial, reason: str = "not run yet") -> Record:
     return Record(key, trial, Status.MISSING, reason)
+
+
+def claimed(record: Record) -> str:
+    """A result with the machine and the day that it comes from."""
+    error = record.metrics.get("test_err", record.metrics.get("val_err"))
+    ended = record.provenance.get("ended")
+    day = datetime.fromtimestamp(ended, timezone.utc).strftime("%Y-%m-%d") if ended is not None else "some day"
+    machine = record.provenance.get("hardware", {}).get("id", "an unknown machine")
+    return f"{record.status if error is None else repr(error)} ({machine}, {day})"

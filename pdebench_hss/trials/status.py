@@ -15,6 +15,7 @@ class Status(str, Enum):
     TIMEOUT = "timeout"
     OUT_OF_MEMORY = "out_of_memory"
     OVER_BUDGET = "over_budget"  # it trained itself and spent more than its budget: scored, but not ranked
+    CONFLICT = "conflict"  # two boards that were merged state different results; never stored
     MISSING = "missing"  # of a planned trial without a record; never stored
 
     def __str__(self) -> str:
@@ -26,4 +27,4 @@ class Status(str, Enum):
         return self in (Status.OK, Status.SKIPPED, Status.DIVERGED, Status.OVER_BUDGET)
 
 
-STORED = tuple(status for status in Status if status is not Status.MISSING)
+STORED = tuple(status for status in Status if status not in (Status.CONFLICT, Status.MISSING))

@@ -5,6 +5,7 @@
     records/packed.*       all of these in three files, once a board is finished (`packed_records`, `boards.packing`)
     records/set_aside/     files that were found there and are not records (`validation`); moved by `run`, never read
     attempts/              records of later attempts that ended worse than the one that is kept
+    conflicts/1/, 2/ ...   packs of the different results that merged boards state for one trial (`boards.merging`)
     plan.json              the cells that were asked for, so that missing ones can be shown, and the commands
     models/                trained models (`artefacts`)
     predictions/           their predictions, if they were to be kept (`predictions`)
@@ -20,8 +21,10 @@ that names it.
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,9 +37,9 @@ from .artefacts import ModelFiles
 from .live_records import LiveRecords
 from .pack_writer import finish_install
 from .packed_records import PackDamaged, PackedRecords
-from .plan_file import Cells, PlanFile, Planned
+from .plan_file import Cells, PlanFile, Planned, Shards
 from .predictions import PredictionFiles
-from .record import FIELDS, Record, missing
+from .record import FIELDS, Record, claimed, missing
 from .status import Status
 from .validation import KEY, Invalid, Newer
 from .validation import RecordWarning as RecordWarning
@@ -73,6 +76,7 @@ class Store:
         self.path = Path(path)
         self.records_dir = self.path / "records"
         self.attempts_dir = self.path / "attempts"
+        self.conflicts_dir = self.path / "conflicts"
         self.checkpoints_dir = self.path / "checkpoints"
         self.logs_dir = self.path / "logs"
         self.models = ModelFiles(self.path / "models")
@@ -102,7 +106,7 @@ class Store:
         self.predictions.finish_writes(self.believed)
 
     def _refuse_links(self) -> None:
-        own = (self.records_dir, self.attempts_dir, self.checkpoints_dir, self.logs_dir)
+        own = (self.records_dir, self.attempts_dir, self.conflicts_dir, self.checkpoints_dir, self.logs_dir)
         for folder in (*own, self.models.folder, self.predictions.folder):
             if folder.is_symlink():
                 raise StoreError(
@@ -271,9 +275,9 @@ class Store:
         """The commands that asked for these cells, each once, in the order of their first use."""
         return self.plan_file.read()[1]
 
-    def add_to_plan(self, trials: Iterable[Trial], command: str = "") -> None:
+    def add_to_plan(self, trials: Iterable[Trial], command: str = "", shards: Shards | None = None) -> None:
         """Later plans win: a cell that is asked for again, with a newer model say, is represented by its new trial."""
-        self.plan_file.add({trial.cell: Planned(trial.key, trial) for trial in trials}, command)
+        self.plan_file.add({trial.cell: Planned(trial.key, trial) for trial in trials}, command, shards)
 
     def current(self) -> list[Record]:
         """One record per planned cell, ``missing`` where there is none yet; all records if no plan is known."""
@@ -304,10 +308,25 @@ class Store:
                 record, arrays = read(key)
                 yield record.with_trial(trial), arrays  # with the labels of the plan
             except FileNotFoundError:
-                yield missing(key, trial), {}
+                yield self._without_record(key, trial), {}
             except BadFile as error:
                 self._warn(key, error)
                 yield missing(key, trial, f"its record can't be used: {error}"), {}
+
+    def _without_record(self, key: str, trial: Trial) -> Record:
+        try:
+            claims = [read_from(side, key)[0] for side in self.conflicts if side.has(key)]
+        except BadFile as error:
+            return missing(key, trial, f"its records contradict each other, and one can't be read: {error}")
+        if not claims:
+            return missing(key, trial)
+        return Record(key, trial, Status.CONFLICT, " and ".join(map(claimed, claims)))
+
+    @cached_property
+    def conflicts(self) -> list[PackedRecords]:
+        """Packs of contradicting records, in the order of their folders; a key is in at least two of them."""
+        folders = (self.conflicts_dir / str(number) for number in itertools.count(1))
+        return [PackedRecords(folder) for folder in itertools.takewhile(Path.is_dir, folders)]
 
     def _entries_without_plan(self, read: Callable[[str], Entry]) -> Iterator[Entry]:
         """One record for each place in the tables: where there are several and no plan to choose, the last to end."""

@@ -378,6 +378,21 @@ def check_plan(content: dict[str, Any]) -> tuple[dict[str, Trial], list[str], li
     return cells, list(commands), complaints
 
 
+SHARDS = re.compile(r"[0-9a-f]{24}/([1-9]\d{0,5})")
+
+
+def check_shards(content: Mapping[str, Any]) -> dict[str, list[int]]:
+    """Which shards of which plans a plan file says it holds."""
+    found = content.get("shards", {})
+    if not isinstance(found, dict):
+        raise Invalid("its shards are not a table")
+    for name, numbers in found.items():
+        of = SHARDS.fullmatch(name)
+        if of is None or not _list_of(_count)(numbers) or any(number > int(of[1]) for number in numbers):
+            raise Invalid(f"its shards {name[:60]!r} are not numbers of shards")
+    return {name: list(numbers) for name, numbers in found.items()}
+
+
 def _check_cell(entry: Any) -> Trial:
     if not (isinstance(entry, dict) and set(entry) == {"key", "trial"} and isinstance(entry["trial"], dict)):
         raise Invalid("it is not a key and a trial")

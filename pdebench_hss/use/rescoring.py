@@ -131,9 +131,9 @@ def judge(record: Record, stated: Mapping[str, np.ndarray], outcome: Outcome, so
     worst, metric, same = 0.0, "", True
     for name in common:
         same = same and np.array_equal(stated[name], outcome.samples[name], equal_nan=True)
-        excess = _excess(stated[name], outcome.samples[name], scale, TOLERANCE[source])
-        if excess > worst:
-            worst, metric = excess, name
+        gap = excess(stated[name], outcome.samples[name], scale, TOLERANCE[source])
+        if gap > worst:
+            worst, metric = gap, name
     verdict = CONFIRMED if same else ROUNDED if worst <= 1 else CONTRADICTED
     return Verdict(
         record,
@@ -148,7 +148,7 @@ def judge(record: Record, stated: Mapping[str, np.ndarray], outcome: Outcome, so
     )
 
 
-def _excess(a: np.ndarray, b: np.ndarray, relative: np.ndarray | None, tolerance: tuple[float, float]) -> float:
+def excess(a: np.ndarray, b: np.ndarray, relative: np.ndarray | None, tolerance: tuple[float, float]) -> float:
     """The largest difference relative to the allowed one; infinite if they can't be compared at all."""
     if a.shape != b.shape or not np.array_equal(np.isfinite(a), np.isfinite(b)):
         return np.inf

@@ -11,6 +11,8 @@ import pytest
 from factories.boards import held_out_record, page_record, page_trial, usual_board, write_board
 from pdebench_hss_studies.published import published_tables
 
+from pdebench_hss.boards.claims import result_of
+from pdebench_hss.boards.trust import Check, write_checks
 from pdebench_hss.contract.budget import Budget
 from pdebench_hss.contract.reference_table import printed
 from pdebench_hss.report.packing import pack
@@ -178,3 +180,19 @@ def test_the_curve_of_the_held_out_error_is_there_where_samples_were_held_out(tm
     rows = {row["model"]: row for row in data["summary"]["rows"]}
     assert (rows["fno"]["held_out"], rows["resnet"]["held_out"]) == (16, 0)
     assert (rows["fno"]["trials"][0]["val_err"], rows["resnet"]["trials"][0]["val_err"]) == (0.25, None)
+
+
+def test_rows_and_trials_say_how_far_they_can_be_trusted(tmp_path):
+    record = page_record(page_trial(), 0.1)
+    board = write_board(tmp_path / "b", [record, page_record(page_trial("mean"), 0.3)], [page_trial("deeponet")])
+    rows = {row["model"]: row for row in data_of(board)["summary"]["rows"]}
+    assert {model: row["trust"] for model, row in rows.items()} == {
+        **{"fno": "self-reported", "mean": "self-reported", "deeponet": ""}
+    }
+    result = result_of(record, record.samples["error_test_err"])
+    write_checks(board, [Check(record.key, result, "re-run", "equal to the bit", "machine-b", 1_700_000_000.0, "1")])
+    rows = {row["model"]: row for row in data_of(board)["summary"]["rows"]}
+    assert rows["fno"]["trust"] == "re-run (machine-b, 2023-11-14)"
+    assert rows["mean"]["trust"] == "self-reported"
+    (trial,) = rows["fno"]["trials"]
+    assert (trial["trust"], trial["trust_machine"], trial["trust_when"]) == ("re-run", "machine-b", "2023-11-14")

@@ -114,6 +114,7 @@ const COLUMNS = [
   { name: "budget", title: "Budget", optional: true, flat: true },
   { name: "n_train", title: "Train size", number: true, optional: true, flat: true },
   { name: "params_target", title: "Size asked for", number: true, optional: true, flat: true, cell: (row) => countText(row.params_target) },
+  { name: "trust", title: "Trust", optional: true, cell: (row) => make("span", { title: row.trust }, row.trust.replace(/ \(.*$/, "")) },
 ];
 
 // Under the name: the parts of training that are the model's own, and how many tries its options took.

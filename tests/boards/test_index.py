@@ -1,0 +1,73 @@
+"""The index of a folder of boards: every cell once, under an address that does not change."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from factories.boards import page_record, page_trial, usual_board, write_board
+
+from pdebench_hss.base.errors import UsageError
+from pdebench_hss.boards import trust
+from pdebench_hss.boards.claims import result_of
+from pdebench_hss.boards.index import boards_below, write_index
+from pdebench_hss.boards.reading import read_board
+from pdebench_hss.trials.store import Store
+
+
+def index(folder) -> dict:
+    return json.loads(write_index(folder)[0].read_text())
+
+
+def test_every_cell_of_every_board_is_there_as_on_its_leaderboard(tmp_path):
+    boards = [usual_board(tmp_path / name) for name in ("b", "a")]
+    write_board(tmp_path / "latest", [page_record(page_trial(), 0.1)])  # what somebody happens to have run
+    found = index(tmp_path)
+    assert found["schema"] == 1
+    assert [board["path"] for board in found["boards"]] == ["a", "b"]
+    table = read_board(boards[1]).summary
+    mine = [cell for cell in found["cells"] if cell["board"] == 0]
+    assert [(c["task"], c["model"], c["status"]) for c in mine] == list(
+        zip(table["task"], table["model"], table["status"], strict=True)
+    )
+    for cell, error in zip(mine, table["test_err_mean"], strict=True):
+        assert cell["error"] == (None if error != error else error)
+        assert len(cell["keys"]) == cell["expected"]
+        assert cell["trust"] == ("self-reported" if cell["seeds"] else None)
+    addresses = [cell["id"] for cell in found["cells"]]
+    assert len(set(addresses)) == len(addresses)
+
+
+def test_the_same_boards_give_the_same_bytes_and_a_new_result_the_same_address(tmp_path):
+    board = write_board(tmp_path / "a", [page_record(page_trial(), 0.1)])
+    first = write_index(tmp_path)[0].read_bytes()
+    assert write_index(tmp_path)[0].read_bytes() == first
+    before = json.loads(first)["cells"][0]
+    newer = page_trial(model_version="2")
+    Store(board).add_to_plan([newer])
+    Store(board).put(page_record(newer, 0.05))
+    (after,) = index(tmp_path)["cells"]
+    assert after["id"] == before["id"]
+    assert (before["error"], after["error"]) == (0.1, 0.05)
+    assert before["keys"] != after["keys"]
+
+
+def test_levels_of_trust_and_boards_in_folders_are_in_it(tmp_path):
+    record = page_record(page_trial(), 0.1)
+    board = write_board(tmp_path / "more" / "a", [record, page_record(page_trial(seed=1), 0.2)])
+    result = result_of(record, record.samples["error_test_err"])
+    trust.write_checks(board, [trust.Check(record.key, result, "re-run", "equal to the bit", "m", 1.7e9, "1")])
+    found = index(tmp_path)
+    assert found["boards"] == [
+        {"path": "more/a", "rows": 1, "trials": 2, "trust": {"re-run": 1, "self-reported": 1}, "submission": None}
+    ]
+    assert found["cells"][0]["trust"] == "re-run 1, self-reported 1"
+
+
+def test_a_folder_without_boards_is_refused_and_links_are_not_followed(tmp_path):
+    (tmp_path / "leaderboards").mkdir()
+    with pytest.raises(UsageError, match="holds no boards"):
+        write_index(tmp_path / "leaderboards")
+    write_board(tmp_path / "elsewhere", [page_record(page_trial(), 0.1)])
+    (tmp_path / "leaderboards" / "a").symlink_to(tmp_path / "elsewhere")
+    assert boards_below(tmp_path / "leaderboards") == []
