@@ -37,6 +37,7 @@ def _run(arguments: list[str], debug: bool) -> int:
         signal.signal(signal.SIGHUP, _hang_up)
     try:
         result = app(arguments, standalone_mode=False, prog_name="pdebench-hss")
+        sys.stdout.flush()  # here, where a reader that left is no error
         return int(result or 0)
     except PdebenchError as error:
         if debug:
@@ -50,14 +51,14 @@ def _run(arguments: list[str], debug: bool) -> int:
     except SystemExit as end:
         if "_PDEBENCH_HSS_COMPLETE" in os.environ:  # the shell's completion ends this way
             raise
+        if _is_closed_pipe(end):  # click and rich make this of a BrokenPipeError
+            return _without_reader()
         print(f"error: a plugin called sys.exit({end.code}); --debug shows where", file=sys.stderr)
         if debug:
             traceback.print_exc()
         return 1
     except BrokenPipeError:
-        # The reader of our output closed it (`| head`): this is not an error.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+        return _without_reader()
     except Exception as error:
         if isinstance(error, usage_error):
             return _usage(error)
@@ -65,6 +66,18 @@ def _run(arguments: list[str], debug: bool) -> int:
             traceback.print_exc()
         print(f"error: {type(error).__name__}: {_plain(error)}  (--debug shows where)", file=sys.stderr)
         return 1
+
+
+def _without_reader() -> int:
+    """The reader of our output closed it (`| head`): this is not an error."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    return 0
+
+
+def _is_closed_pipe(error: BaseException | None) -> bool:
+    while error is not None and not isinstance(error, BrokenPipeError):
+        error = error.__context__
+    return error is not None
 
 
 def _usage(error: Any) -> int:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 
 import pytest
 
@@ -120,3 +122,10 @@ def test_match_params_says_how_close_it_came(cli, toys, tmp_path):
     )
     assert done.code == 0, done.err
     assert "1K (+0.1 %)" in done.out  # width 200: 4 w in the first convolution, w + 1 in the second
+
+
+@pytest.mark.parametrize("command", ["show neural_hss", "list tasks --format json", "run --tasks poisson_1d --dry-run"])
+def test_a_reader_that_has_read_enough_is_no_error(command, tmp_path):
+    script = f"{sys.executable} -m pdebench_hss {command} | head -c 1 >/dev/null; exit ${{PIPESTATUS[0]}}"
+    done = subprocess.run(["bash", "-c", script], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")

@@ -25,6 +25,7 @@ def boards(tmp_path_factory):
         run([*NETWORKS, *CLOSED, "coarse_solver", "fno[way=fft]"], "poisson_1d", **options)
         run(["factformer", "resnet", "neural_hss", "hss_fit"], "poisson_2d_lshape", **options)
         run(["resnet", "fno"], "burgers_1d[history=2]", **options)
+        run(["deeponet", "fno", "neural_hss", "resnet", "hss_fit"], "poisson_3d", **options)
     return folder / "board"
 
 
@@ -59,6 +60,11 @@ def test_complex_numbers_are_the_reason_why_not(boards, tmp_path, name):
 @pytest.mark.parametrize("to", ["torch-export", "onnx"])
 def test_two_dimensions(boards, tmp_path, name, to):
     assert export_model(load_model(boards, name, "poisson_2d_lshape"), to, tmp_path / "m").deviation < 1e-4
+
+
+@pytest.mark.parametrize("name", ["deeponet", "fno", "neural_hss", "resnet", "hss_fit"])
+def test_three_dimensions(boards, tmp_path, name):
+    assert export_model(load_model(boards, name, "poisson_3d"), "torch-export", tmp_path / "m").deviation < 1e-4
 
 
 def test_a_rollout_is_one_step_or_as_many_as_asked_for(boards, tmp_path):
