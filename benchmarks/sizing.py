@@ -23,7 +23,7 @@ from pdebench_hss.contract.registry import Registry, load_registry
 from pdebench_hss.data.cache import Dataset, _sample_bytes
 from pdebench_hss.runs.config import RunConfig
 from pdebench_hss.runs.estimates import step_flops
-from pdebench_hss.runs.plan import SKIP, Cell, make_plan
+from pdebench_hss.runs.plan import Action, Cell, make_plan
 from pdebench_hss.trials.store import Store
 
 MODELS = "deeponet,factformer,fno,green_learning,neural_hss,resnet"
@@ -66,7 +66,7 @@ def main() -> None:
     options = parser.parse_args()
     registry = load_registry()
     rows: dict[str, list[float]] = defaultdict(lambda: [0, 0.0, 0.0])
-    cells = [cell for cell in cells_of_the_paper(registry, options.scale) if cell.action != SKIP]
+    cells = [cell for cell in cells_of_the_paper(registry, options.scale) if cell.action is not Action.SKIP]
     for cell in cells:
         flops, steps = flops_of(cell, registry)
         row = rows[cell.trial.task]

@@ -25,7 +25,6 @@ from ..boards.caveats import caveats
 from ..boards.frames import GROUP
 from ..boards.text import display_headers, display_row, format_error, group_line, size_note, title
 from ..contract.reference_table import ReferenceTable, printed_range
-from ..contract.registry import Registry
 from ..data.cache import Dataset
 from ..data.hdf5 import Header
 from ..runs.config import RunConfig
@@ -265,14 +264,15 @@ def print_plan(config: RunConfig, plan: Plan) -> None:
         console.print(visible(line), markup=False)
 
 
-def print_estimate(plan: Plan, registry: Registry) -> None:
+def print_estimate(plan: Plan, plugin_files: Sequence[str]) -> None:
     """``--dry-run``: how long it may take, and what the budgets of all trainings add up to."""
     if not plan.todo:
         return
-    expected = estimate(plan, registry)
+    expected = estimate(plan, plugin_files)
+    rest = f"; {expected.unknown} could not be estimated" if expected.unknown else ""
     console.print(
         f"about {human_time(expected.seconds)} with {plan.jobs} jobs, without data generation "
-        f"({expected.from_records} trials estimated from records, {expected.from_flops} from FLOPs)"
+        f"({expected.from_records} trials estimated from records, {expected.from_flops} from FLOPs{rest})"
     )
     trained = (cell.trial for cell in plan.todo if not cell.trial.training_free)
     clocked = [trial.budget.amount for trial in trained if trial.budget.kind == "core_seconds"]

@@ -120,7 +120,7 @@ def run(
         if dry_run:
             plan = engine.plan()
             print_plan(settings, plan)
-            print_estimate(plan, registry)
+            print_estimate(plan, settings.plugins)
             return
         outcome = engine.execute()
     print_outcome(settings, outcome, registry.reference_tables())

@@ -109,7 +109,7 @@ def study(
         if dry_run:
             plan = engine.plan()
             print_plan(engine.config, plan)
-            print_estimate(plan, registry)
+            print_estimate(plan, engine.config.plugins)
             return
         if formats:
             from ..plots.style import matplotlib

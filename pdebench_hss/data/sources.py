@@ -40,13 +40,13 @@ def identify(
     spec: TaskSpec, place: str | Path, notes: Path, progress: HashProgress = lambda path, done, total: None
 ) -> Source:
     """A task's source in a directory; hashes are remembered in the folder ``notes``."""
-    if spec.read is None:
-        raise UsageError(f"--data-dir: task {spec.name!r} has no reader for public files; leave it out")
     if not place:
         raise UsageError(needs_files(spec.name))
     path, where = Path(place), f"task {spec.name!r}: {place}" if str(place) == spec.files else f"--data-dir {place}"
     if not path.is_dir():
         raise UsageError(f"{where}: no such directory")
+    if spec.read is None:
+        raise UsageError(f"--data-dir: task {spec.name!r} has no reader for public files; leave it out")
     try:
         files = {file: file.stat() for file in _chosen(path, spec.reads, where)}
         return Source(path, digest(_contents(path, files, notes, progress)))

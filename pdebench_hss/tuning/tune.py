@@ -122,7 +122,7 @@ class Tuning:
     def estimate(self) -> float:
         """Seconds that all tries may take, judged by their defaults."""
         cells = [Cell(subject.trial({}), subject.dataset, Action.RUN) for subject in self.subjects]
-        expected = estimate(replace(self.defaults, cells=cells), self.registry)
+        expected = estimate(replace(self.defaults, cells=cells), self.config.plugins)
         return expected.seconds * self.config.tries
 
     def execute(self) -> list[Chosen]:

@@ -16,8 +16,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from pdebench_hss.training import flops
-from pdebench_hss.training.loop import TrainSet, count_step_flops
+from pdebench_hss.training.loop import count_step_flops
 from pdebench_hss.training.normalization import Affine, Normalizer
+from pdebench_hss.training.windows import TrainSet
 
 CPU = torch.device("cpu")
 ROUNDING = {torch.float32: 5e-6, torch.float64: 1e-14}

@@ -221,12 +221,12 @@ def test_the_estimate_comes_from_flops_and_then_from_records(registry, toys, tmp
     settings = {"out": str(tmp_path), "executor": "inline", "plugins": (toys,), "jobs": 1}
     engine = StudyRun(study, "smoke", settings, registry)
     flops = 3 * 2 * 4 * (4 * 16 * 3 + 4 * 16)  # upper bound of forward and backward: batch 4, width 4, 16 points
-    guess = estimate(engine.plan(), registry)
+    guess = estimate(engine.plan(), [toys])
     assert (guess.from_records, guess.from_flops) == (0, 1)
     assert 6 * STEP + TRIAL < guess.seconds < 6 * (STEP + flops / RATE) + TRIAL
     record = engine.execute().records[0]
     plan = StudyRun(study, "smoke", {**settings, "force": True}, registry).plan()
-    known = estimate(plan, registry)
+    known = estimate(plan, [toys])
     assert (known.from_records, known.from_flops) == (1, 0)
     assert known.seconds == pytest.approx(record.seconds["total"], rel=1e-6)
 

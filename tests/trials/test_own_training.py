@@ -212,7 +212,7 @@ def test_the_outline_of_a_class_says_what_the_class_does():
     for name, model in registry.models.items():
         found, read = model.spec.model_class(), outline(model.spec.build)
         if found is None or read is None:
-            assert name == "own_function" or found is not None
+            assert name in ("own_function", "hss_fit") or found is not None  # made by functions
             continue
         assert (kind_of(read), training_of(read), list(misnamed(read))) == (
             kind_of(found), training_of(found), list(misnamed(found)),

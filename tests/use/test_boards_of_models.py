@@ -223,11 +223,10 @@ def test_a_kill_leaves_a_record_and_its_model(board, plugins, monkeypatch, kille
     def kill(*_):
         raise Killed
 
-    import pdebench_hss.trials.artefacts as artefacts
-
-    write, rename, last = artefacts.replacing, os.replace, board / "models" / f"{old.key}.json"
+    rename, last = os.replace, board / "models" / f"{old.key}.json"
     if killed_after == "weights":
-        monkeypatch.setattr(artefacts, "replacing", lambda path: kill() if path.suffix == ".json" else write(path))
+        pending = last.with_suffix(".new.json")
+        monkeypatch.setattr(os, "replace", lambda a, b: kill() if Path(b) == pending else rename(a, b))
     elif killed_after == "description":
         monkeypatch.setattr(store.live, "write", kill)
     elif killed_after == "record":
