@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 from factories.tasks import make_task, numel
-from pdebench_hss_models.green_learning import GREEN_LEARNING
+from pdebench_hss_models.green_learning import GREEN_LEARNING, recipe
 from pdebench_hss_models.green_learning import model as module
 from pdebench_hss_models.green_learning.quadrature import cell_sizes
 from pdebench_hss_models.green_learning.rational import Rational, RationalFunction
@@ -237,8 +237,8 @@ def test_the_2d_setting_of_scale_small_trains(name):
 def test_in_2d_at_scale_small_a_step_sees_32_targets_with_a_rate_of_its_own():
     task = make_task("poisson_2d", (32, 32), "small")
     assert GREEN_LEARNING.hparams_for(task) == {"layers": 3, "width": 24, "targets_per_step": 32}
-    assert GREEN_LEARNING.recipe_for(task) == {"lr": 1e-2}
-    assert GREEN_LEARNING.recipe_for(make_task("poisson_1d", (256,), "small")) == {}
+    assert recipe(task, "small") == {"lr": 1e-2}
+    assert recipe(make_task("poisson_1d", (256,), "small"), "small") == {}
 
 
 def test_a_sampled_step_costs_its_own_rows_alone():

@@ -311,7 +311,7 @@ def test_impossible_and_endless_settings_are_refused(options: dict, reason: str)
 def test_it_is_kept_loaded_and_counted_like_other_closed_forms(tmp_path) -> None:
     name = "hss_fit[rank=6,outer_rank=3]"
     board = run(models=name, tasks="poisson_2d_grf", scale="smoke", executor="inline", out=str(tmp_path))
-    (row,) = board.to_dict("records")
+    (row,) = board.results.to_dict("records")
     assert row["status"] == "ok"
     model = load_model(tmp_path, model=name, task="poisson_2d_grf")
     data = load_task("poisson_2d_grf", scale="smoke")

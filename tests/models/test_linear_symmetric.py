@@ -120,7 +120,7 @@ def test_a_closed_form_counts_the_coefficients_of_its_fit() -> None:
 
 def test_the_record_has_the_count_after_the_fit_and_that_of_networks_as_built(tmp_path) -> None:
     board = run(models="mean,linear,linear_symmetric,hss_fit,coarse_solver,deeponet", tasks="poisson_1d_grf",
-                scale="smoke", executor="inline", out=str(tmp_path))  # fmt: skip
+                scale="smoke", executor="inline", out=str(tmp_path)).results  # fmt: skip
     counts = dict(zip(board["model"], board["params_real"]))
     assert counts["mean"] == 32
     assert counts["linear"] == 8 * (32 + 32 - 8)

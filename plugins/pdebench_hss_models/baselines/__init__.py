@@ -50,6 +50,7 @@ MEAN = ModelSpec(
     title="Mean",
     build="pdebench_hss_models.baselines.constant:Mean",
     training_free=True,
+    deterministic=True,
     role="guess",
     description="Predicts the mean of the training outputs, whatever the input.",
 )
@@ -61,6 +62,7 @@ PERSISTENCE = ModelSpec(
     any_grid=True,
     supports=needs_evolution,
     training_free=True,
+    deterministic=True,
     role="guess",
     description="Predicts that the field does not change.",
 )
@@ -70,6 +72,7 @@ LINEAR = ModelSpec(
     title="Linear",
     build="pdebench_hss_models.baselines.linear:Linear",
     training_free=True,
+    deterministic=True,
     description="Minimum-norm least squares by truncated SVD; ridge by leave-one-out error on train.",
 )
 
@@ -79,6 +82,7 @@ LINEAR_SYMMETRIC = ModelSpec(
     build="pdebench_hss_models.baselines.symmetric:LinearSymmetric",
     supports=needs_square_operator,
     training_free=True,
+    deterministic=True,
     description="Minimum-norm least squares over symmetric matrices: assumes a self-adjoint operator and no structure.",
 )
 
@@ -90,6 +94,7 @@ COARSE_SOLVER = ModelSpec(
     hparams=coarse_hparams,
     supports=needs_coarse_levels,
     training_free=True,
+    deterministic=True,
     role="solver",
     description="The task's own classical solver on a coarser grid or with fewer steps.",
 )

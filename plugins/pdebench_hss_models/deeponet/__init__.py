@@ -7,6 +7,7 @@ from typing import Any
 
 from pdebench_hss import Integer, ModelSpec, TaskInfo, around, hookimpl
 
+from ..rates import tuned
 from ..sizes import AIM, aim, nearest
 
 # Width, depth and basis functions per output channel. The paper prints width and depth; the size of the basis follows
@@ -72,7 +73,7 @@ DEEPONET = ModelSpec(
     any_grid="pdebench_hss_models.deeponet.model:on_another_grid",
     hparams=hparams,
     size_knob="width",
-    recipe=recipe,
+    recipe=tuned("deeponet", recipe),
     search=search,
     citation="""@article{lu2021learning,
   title   = {Learning nonlinear operators via {DeepONet} based on the universal approximation theorem of operators},

@@ -7,6 +7,7 @@ from typing import Any
 
 from pdebench_hss import Integer, ModelSpec, OneOf, TaskInfo, around, hookimpl
 
+from ..rates import tuned
 from ..sizes import AIM, aim, nearest
 
 ATTENTION = {"depth": 1, "heads": 1, "head_dim": 8, "kernel_multiplier": 1}
@@ -39,6 +40,7 @@ FACTFORMER = ModelSpec(
     hparams=hparams,
     supports=supports,
     size_knob="width",
+    recipe=tuned("factformer"),
     search=search,
     citation="""@inproceedings{li2023scalable,
   title     = {Scalable Transformer for {PDE} Surrogate Modeling},

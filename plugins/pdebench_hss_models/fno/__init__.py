@@ -6,6 +6,7 @@ from typing import Any
 
 from pdebench_hss import Integer, ModelSpec, OneOf, TaskInfo, around, hookimpl
 
+from ..rates import tuned
 from ..sizes import AIM, aim, nearest
 
 # Layers, width and modes per sign of the paper's tables. For Gray-Scott and Navier-Stokes it prints 32 modes; 2.1M
@@ -57,6 +58,7 @@ FNO = ModelSpec(
     any_grid=True,
     hparams=hparams,
     size_knob="width",
+    recipe=tuned("fno"),
     search=search,
     citation="""@inproceedings{li2021fourier,
   title     = {Fourier Neural Operator for Parametric Partial Differential Equations},

@@ -7,6 +7,7 @@ from typing import Any
 
 from pdebench_hss import Integer, ModelSpec, TaskInfo, around, hookimpl
 
+from ..rates import tuned
 from ..sizes import AIM, WEIGHT_DECAY, aim, nearest
 
 # Hidden layers and width; the paper's 2D tables print a width of 64, its 83K parameters are 128 (docs/models.md).
@@ -62,7 +63,7 @@ GREEN_LEARNING = ModelSpec(
     hparams=hparams,
     supports=supports,
     size_knob="width",
-    recipe=recipe,
+    recipe=tuned("green_learning", recipe),
     search=search,
     version="2",  # quadrature weights by boundary condition, another setting in 2D
     citation="""@article{boulle2022data,

@@ -6,6 +6,7 @@ from pdebench_hss_studies.citation import NEURAL_HSS
 
 from pdebench_hss import ModelSpec, hookimpl
 
+from ..rates import tuned
 from .hparams import fit_hparams, fit_supports, hparams, recipe, search
 
 
@@ -18,7 +19,7 @@ def pdebench_hss_models() -> list[ModelSpec]:
             build="pdebench_hss_models.neural_hss.model:NeuralHSS",
             hparams=hparams,
             size_knob="rank",
-            recipe=recipe,
+            recipe=tuned("neural_hss", recipe),
             search=search,
             version="4",  # 3: products in another order in 1D, other rounding; 4: starts as the zero map, other slopes
             citation=NEURAL_HSS,
@@ -32,6 +33,7 @@ def pdebench_hss_models() -> list[ModelSpec]:
             supports=fit_supports,
             size_knob="rank",
             training_free=True,
+            deterministic=True,
             version="3",  # 2: the option symmetric; 3: products add to each other inside, other rounding
             description="HSS matrices fitted to (input, output) pairs by alternating least squares: in 1D one, from a "
             "start that takes the operator to be self-adjoint or one that does not; in 2D and 3D a sum of products.",

@@ -7,6 +7,7 @@ from typing import Any
 
 from pdebench_hss import Integer, ModelSpec, TaskInfo, around, hookimpl
 
+from ..rates import tuned
 from ..sizes import AIM, WEIGHT_DECAY, aim, nearest
 
 # Blocks and width of the paper's tables. Its 2D rows print "depth 4, embedding 64", which has neither 165K nor
@@ -61,7 +62,7 @@ RESNET = ModelSpec(
     hparams=hparams,
     supports=supports,
     size_knob="width",
-    recipe=recipe,
+    recipe=tuned("resnet", recipe),
     search=search,
     citation="""@inproceedings{he2016deep,
   title     = {Deep Residual Learning for Image Recognition},
