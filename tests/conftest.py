@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from patience import be_patient
 
 # Tests run side by side, one core each; what they start inherits this, so that a run in a test has one job by default.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -19,10 +20,18 @@ if (worker := os.environ.get("PYTEST_XDIST_WORKER", "")) and hasattr(os, "sched_
     cores = sorted(os.sched_getaffinity(0))
     os.sched_setaffinity(0, {cores[int(worker.removeprefix("gw")) % len(cores)]})
 
+if sys.platform == "linux":
+    import warm_python
+
+    subprocess.Popen = warm_python.Popen
+else:
+    warm_python = None
+
 TOYS = Path(__file__).parent / "toys" / "toy_plugin.py"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    be_patient(items)
     items.sort(key=lambda item: item.get_closest_marker("early") is None)  # a stable sort: the others keep their order
 
 
@@ -44,6 +53,25 @@ def pytest_runtest_makereport():
 @pytest.hookimpl(wrapper=True)
 def pytest_make_collect_report():
     return _without_skips((yield))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Commands and workers are forks of a process that has imported torch, or new interpreters for a ``cold`` test."""
+    if warm_python:
+        warm_python.cold = item.get_closest_marker("cold") is not None
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol():
+    """No test leaves the environment changed: libraries do, and then processes could no longer be forks."""
+    before = dict(os.environ)
+    try:
+        return (yield)
+    finally:
+        for name in [name for name in os.environ if name not in before]:
+            del os.environ[name]
+        os.environ.update(before)
 
 
 @pytest.fixture(autouse=True)

@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from typing import Any
 
 _ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False)
+HOLE = "\0"
+SPELLED_HOLE = '"\\u0000"'  # never a part of a longer string: quotes in one have a backslash before them
 
 
 def canonical(value: Any) -> str:
@@ -19,20 +21,12 @@ def canonical(value: Any) -> str:
 
 
 def canonical_around(table: Mapping[str, Any], texts: Mapping[str, str]) -> str:
-    """`canonical` of a table where the text of some fields is known."""
-    parts: list[str] = []
-    between: dict[str, Any] = {}
-    for name in sorted(table):
-        if name not in texts:
-            between[name] = table[name]
-            continue
-        if between:
-            parts.append(canonical(between)[1:-1])
-            between = {}
-        parts.append(f"{canonical(name)}:{texts[name]}")
-    if between:
-        parts.append(canonical(between)[1:-1])
-    return f"{{{','.join(parts)}}}"
+    """`canonical` of a table where the text of some of its fields is known."""
+    known = sorted(name for name in texts if name in table)
+    first, *rest = canonical({**table, **dict.fromkeys(known, HOLE)}).split(SPELLED_HOLE)
+    if len(rest) != len(known):  # a value or a name of the table is the same character
+        return f"{{{','.join(f'{canonical(n)}:{texts.get(n) or canonical(table[n])}' for n in sorted(table))}}}"
+    return first + "".join([texts[name] + after for name, after in zip(known, rest, strict=True)])
 
 
 def digest(value: Any) -> str:

@@ -38,7 +38,7 @@ def keep_freed_memory() -> None:
 
     try:
         mallopt = ctypes.CDLL(None).mallopt
-    except (OSError, AttributeError):
+    except (OSError, AttributeError, TypeError):  # the last on Windows
         return
     trim_threshold, mmap_threshold = -1, -3  # M_.. of malloc.h
     mallopt(trim_threshold, min(int(LARGE_PAGES["MALLOC_TRIM_THRESHOLD_"]), 2**31 - 1))
@@ -114,7 +114,7 @@ def source_state() -> dict[str, Any]:
 def reset_peak_memory() -> int:
     """Start a new high-water mark where the system can; returns the bytes resident now."""
     try:
-        Path("/proc/self/clear_refs").write_text("5")
+        Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
     except OSError:
         pass
     return _status_bytes("VmRSS")
@@ -125,15 +125,17 @@ def peak_memory() -> int:
     peak = _status_bytes("VmHWM")
     if peak:
         return peak
-    import resource
-
+    try:
+        import resource
+    except ImportError:  # Windows
+        return 0
     usage = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return usage if platform.system() == "Darwin" else usage * 1024
 
 
 def give_back_memory() -> None:
     """Memory that was freed goes back to the system, where the allocator can be asked (glibc)."""
-    with contextlib.suppress(OSError, AttributeError):
+    with contextlib.suppress(OSError, AttributeError, TypeError):  # the last on Windows
         ctypes.CDLL(None).malloc_trim(0)
 
 
@@ -145,7 +147,7 @@ def cores() -> int:
 def free_memory() -> int:
     """Bytes that a computation may still take without pushing others out."""
     try:
-        for line in Path("/proc/meminfo").read_text().splitlines():
+        for line in Path("/proc/meminfo").read_text(encoding="utf-8").splitlines():
             if line.startswith("MemAvailable:"):
                 return int(line.split()[1]) * 1024
     except OSError:
@@ -155,7 +157,7 @@ def free_memory() -> int:
 
 def _status_bytes(name: str) -> int:
     try:
-        for line in Path("/proc/self/status").read_text().splitlines():
+        for line in Path("/proc/self/status").read_text(encoding="utf-8").splitlines():
             if line.startswith(name + ":"):
                 return int(line.split()[1]) * 1024
     except OSError:
@@ -165,7 +167,7 @@ def _status_bytes(name: str) -> int:
 
 def _cpu_model() -> str:
     try:
-        for line in Path("/proc/cpuinfo").read_text().splitlines():
+        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
             if line.startswith("model name"):
                 return line.split(":", 1)[1].strip()
     except OSError:

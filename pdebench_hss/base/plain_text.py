@@ -18,6 +18,7 @@ number of apostrophes.
 from __future__ import annotations
 
 import re
+import unicodedata
 from functools import lru_cache
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -93,10 +94,39 @@ _TEX = {symbol: rf"\{symbol}" for symbol in "_%&#${}"} | {
     "\\": r"\textbackslash{}",
     "^": r"\textasciicircum{}",
     "~": r"\textasciitilde{}",
+    "|": r"\textbar{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
     "–": "--",
+    "—": "---",
+    "’": "'",
+    "…": r"\dots{}",
     "·": r"$\cdot$",
+    "×": r"$\times$",
+    "±": r"$\pm$",
+    "−": "$-$",
+    "→": r"$\to$",
+    "≤": r"$\le$",
+    "≥": r"$\ge$",
+    "∞": r"$\infty$",
+    "λ": r"$\lambda$",
 }
+# Small letters have a command each; a capital that looks Latin has none, and is spelled.
+_CAPITALS = frozenset({"GAMMA", "DELTA", "THETA", "XI", "PI", "SIGMA", "PHI", "PSI", "OMEGA"})
+_GREEK = _CAPITALS | {"ALPHA", "BETA", "EPSILON", "ZETA", "ETA", "KAPPA", "MU", "NU", "RHO", "TAU", "CHI"}
+_LATIN = 0x180  # LaTeX's own table of characters has what is below, and little else
 
 
 def latex(text: object) -> str:
-    return "".join(_TEX.get(symbol, symbol) for symbol in visible(text))
+    """Text in a document that any LaTeX compiles; a character that it may not have is spelled, ``\\u4e2d``."""
+    return "".join(map(_tex, visible(text)))
+
+
+@lru_cache(maxsize=1_000)
+def _tex(symbol: str) -> str:
+    if symbol in _TEX or ord(symbol) < _LATIN:
+        return _TEX.get(symbol, symbol)
+    size, _, letter = unicodedata.name(symbol, "").partition(" LETTER ")
+    if (size == "GREEK SMALL" and letter in _GREEK) or (size == "GREEK CAPITAL" and letter in _CAPITALS):
+        return rf"$\{letter.lower() if size == 'GREEK SMALL' else letter.capitalize()}$"
+    return rf"\textbackslash{{}}u{ord(symbol):04x}"

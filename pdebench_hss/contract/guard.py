@@ -195,7 +195,10 @@ SETTINGS = (
     Setting("torch's number of threads", "torch", lambda m: m.get_num_threads(), lambda m, w: m.set_num_threads(w)),
 )
 
-ALL_SIGNALS = tuple(sorted(signal.valid_signals()))
+ALL_SIGNALS = tuple(sorted(map(int, signal.valid_signals())))
+# Handlers as the system has them. `signal` makes an enum of each answer, which takes ten times as long: 64 signals are
+# read twice for every hook of every plugin, in every process of a trial.
+_handler_of: Callable[[int], Any] = getattr(signal.getsignal, "__wrapped__", signal.getsignal)
 
 
 class _Signals:
@@ -214,14 +217,14 @@ class _Signals:
     def __enter__(self) -> _Signals:
         if not self._on:
             return self
-        self._before = {number: signal.getsignal(number) for number in ALL_SIGNALS}
+        self._before = {number: _handler_of(number) for number in ALL_SIGNALS}
         for name in self.STOPPING:
             number = getattr(signal, name)
             if callable(handler := self._before[number]):
                 signal.signal(number, self._noting(handler))
         signal.signal(signal.SIGALRM, self._ring)
         ours = (signal.SIGALRM, *(getattr(signal, name) for name in self.STOPPING))
-        self._meanwhile = {**self._before, **{number: signal.getsignal(number) for number in ours}}
+        self._meanwhile = {**self._before, **{number: _handler_of(number) for number in ours}}
         self._started = time.monotonic()
         self._timer = signal.setitimer(signal.ITIMER_REAL, self.seconds, 1.0)
         return self
@@ -232,7 +235,7 @@ class _Signals:
         signal.setitimer(signal.ITIMER_REAL, 0)
         changed = []
         for number, handler in self._before.items():
-            now = signal.getsignal(number)
+            now = _handler_of(number)
             if now != self._meanwhile[number]:
                 changed.append(number)
             if now != handler and handler is not None:  # None: C code set it, which can't be put back from here

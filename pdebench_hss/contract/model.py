@@ -50,6 +50,8 @@ class ModelSpec:
                     detach on rollout tasks, where the model has its own. Budget and batch belong to the task and are
                     the same for everybody.
     training_free   true of baselines that the others' skill is measured against.
+    deterministic   true of closed forms and solvers that use no random numbers: no seed changes their result, so they
+                    are run once where others are run once a seed. ``check`` tries two seeds.
     role            ``"solver"``: a classical solver, which a model repays its training against; ``"guess"``: it knows
                     nothing of the problem, and a model that is no better repays nothing. Usually neither.
     version         raise it whenever a change can change a result: it is part of every trial's key.
@@ -71,6 +73,7 @@ class ModelSpec:
     size_knob: str | None = None
     recipe: Mapping[str, float] | Callable[[TaskInfo, str], Mapping[str, float]] = field(default_factory=dict)
     training_free: bool = False
+    deterministic: bool = False
     role: str = ""
     version: str = "1"
     citation: str = ""

@@ -14,6 +14,7 @@ import os
 import sys
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from importlib.metadata import EntryPoint, entry_points
@@ -141,6 +142,10 @@ class Registry:
         titles |= {name: found.spec.title for name, found in self.tasks.items()}
         return titles
 
+    def families(self) -> dict[str, str]:
+        """Tasks and the families that they belong to (`TaskSpec.family`)."""
+        return {name: found.spec.family for name, found in self.tasks.items()}
+
     def notify_finished(self, record: Any) -> list[BrokenPlugin]:
         """Tell trackers about a record; a tracker that raises is reported, and the others are still told."""
         failures = []
@@ -176,8 +181,8 @@ def load_registry(plugin_files: Sequence[str | Path] = (), *, strict: bool = Fal
     """Load all installed plugins and the given files."""
     registry = Registry()
     registry.manager.add_hookspecs(hookspecs)
-    for entry_point in sorted(entry_points(group=GROUP), key=_turn):
-        _load(registry, _distribution(entry_point), entry_point.load)
+    for entry_point, origin in sorted(_installed(), key=_turn):
+        _load(registry, origin, entry_point.load)
     add_files(registry, plugin_files)
     add_arrays(registry)
     if strict and registry.broken:
@@ -185,10 +190,22 @@ def load_registry(plugin_files: Sequence[str | Path] = (), *, strict: bool = Fal
     return registry
 
 
-def _turn(entry_point: EntryPoint) -> tuple[bool, str, str]:
+def _installed() -> Iterator[tuple[EntryPoint, Origin]]:
+    """Entry points and where they come from. The metadata of a distribution are read once, not for each of its own."""
+    known: dict[int, tuple[str, str]] = {}
+    for entry_point in entry_points(group=GROUP):
+        dist = entry_point.dist
+        if dist is not None and id(dist) not in known:
+            metadata = dist.metadata
+            known[id(dist)] = metadata["Name"], metadata["Version"]
+        name, version = known[id(dist)] if dist is not None else ("unknown", "0")
+        yield entry_point, Origin(name, version, entry_point.name, module=entry_point.module)
+
+
+def _turn(found: tuple[EntryPoint, Origin]) -> tuple[bool, str, str]:
     """By name, the built-in ones first: so no other plugin takes a dataset's name from a built-in task."""
-    distribution = _distribution(entry_point).distribution
-    return distribution != BUILT_IN, distribution, entry_point.name
+    entry_point, origin = found
+    return origin.distribution != BUILT_IN, origin.distribution, entry_point.name
 
 
 def add_files(registry: Registry, plugin_files: Sequence[str | Path]) -> None:
@@ -252,7 +269,7 @@ def _load(registry: Registry, origin: Origin, load: Callable[[], Any]) -> None:
     try:
         if _name_of(origin) in os.environ.get(HUNG_VARIABLE, "").split(";"):
             raise Misbehaved("did not end in time before; it is not tried again")
-        with contained(_name_of(origin)):
+        with _around(origin):
             plugin = load()
         _ask_all(registry, origin, plugin, found)
     except Exception as error:
@@ -270,9 +287,14 @@ def _load(registry: Registry, origin: Origin, load: Callable[[], Any]) -> None:
         _add(getattr(registry, table), kind, name, spec, origin)
 
 
+def _around(origin: Origin) -> AbstractContextManager[None]:
+    """The guard of plugins' code. Our own needs none, and every command and worker loads two dozen plugins of ours."""
+    return nullcontext() if origin.distribution == BUILT_IN and not origin.file else contained(_name_of(origin))
+
+
 def _ask_all(registry: Registry, origin: Origin, plugin: Any, found: _Found) -> None:
     found.stage = "its hooks"
-    with contained(_name_of(origin)):
+    with _around(origin):
         name = registry.manager.register(plugin, name=_name_of(origin))
         registry.origins[name or ""] = origin
         registry.manager.check_pending()
@@ -290,7 +312,7 @@ def _ask_all(registry: Registry, origin: Origin, plugin: Any, found: _Found) -> 
         found.stage = hook = f"pdebench_hss_{table}"
         for implementation in getattr(registry.manager.hook, hook).get_hookimpls():
             if implementation.plugin is plugin:
-                with contained(_name_of(origin)):
+                with _around(origin):
                     setattr(found, table, check(hook, implementation.function()))
 
 
@@ -354,13 +376,6 @@ def one_line(text: str, limit: int = 500) -> str:
 
 def _name_of(origin: Origin) -> str:
     return f"plugin {origin.entry_point!r} ({origin})"
-
-
-def _distribution(entry_point: EntryPoint) -> Origin:
-    dist = entry_point.dist
-    return Origin(
-        *(dist.name if dist else "unknown", dist.version if dist else "0", entry_point.name), module=entry_point.module
-    )
 
 
 def _file_plugin(path: Path) -> tuple[Origin, Callable[[], ModuleType]]:

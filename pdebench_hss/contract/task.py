@@ -118,6 +118,9 @@ class TaskSpec:
     dataset     tasks that name the same dataset share one file (forward and inverse problems); default: the
                 task's own name. ``view`` then turns the stored ``(inputs, outputs)`` into this task's,
                 each sample by itself.
+    family      variants of one equation (other forcings, boundaries, dimensions, directions) name the same family:
+                ranks over tasks count it as one task, because what wins on one variant is likely to win on the next.
+                Default: the dataset.
     coarse      ``(inputs, level, size, **params) -> outputs``: the classical solver in physical units; level 0 is
                 the dataset's own accuracy, each further level (up to ``coarse_levels``) is cheaper and worse.
                 Returns arrays shaped like the task's outputs.
@@ -162,6 +165,7 @@ class TaskSpec:
     params: Mapping[str, Any] = field(default_factory=dict)
     cases: int = 1
     dataset: str = ""
+    family: str = ""
     view: str | Callable[..., Any] | None = None
     coarse: str | Callable[..., Any] | None = None
     coarse_levels: int = 0
@@ -193,6 +197,8 @@ class TaskSpec:
             object.__setattr__(self, "domain", ((0.0, 1.0),) * self.dim)
         if not self.dataset:
             object.__setattr__(self, "dataset", self.name)
+        if not self.family:
+            object.__setattr__(self, "family", self.dataset)
         if self.rollout:
             object.__setattr__(self, "evolves", True)
         for reference in ("generate", "view", "coarse", "residual", "mask", "coords", "read", "options_at"):

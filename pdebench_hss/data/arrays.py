@@ -164,7 +164,10 @@ def find(task: TaskFile) -> dict[str, Any]:
             raise UsageError(f"{role} {places[role]}: shape {shapes[role]} has too few axes for samples and a grid")
         dtypes.append(dtype)
     axes = arrange(shapes, task)
-    count = axes["inputs"].count
+    count, frames = axes["inputs"].count, axes["inputs"].frames
+    if task.rollout and task.history >= frames:
+        left = f"trajectories have {frames} frames, and one is left to predict"
+        raise UsageError(f"history {task.history}: {left}: at most {frames - 1}")
     train, test = split_of(count, task.split, labels(base, places["split_by"]) if task.split_by else None)
     both = [axes["inputs"], axes.get("outputs", axes["inputs"])]
     return {
@@ -174,7 +177,7 @@ def find(task: TaskFile) -> dict[str, Any]:
         "inputs": [both[0].channels, *both[0].grid],
         "outputs": [both[1].channels, *both[1].grid],
         "axes": {role: found.order for role, found in axes.items()},
-        "steps": max(1, axes["inputs"].frames - 1),
+        "steps": max(1, frames - 1),
         "dtype": "float64" if any(np.promote_types(d, np.float32) == np.float64 for d in dtypes) else "float32",
     }
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from ..base.hashing import digest, seed_from
 from ..base.places import cache_dir
+from ..base.plain_text import visible
 from ..contract.description import describe
 from ..contract.identity import generator_of
 from ..contract.registry import Registered
@@ -28,12 +29,15 @@ class Split:
     def __len__(self) -> int:
         return len(self.inputs)
 
+    def __repr__(self) -> str:
+        return f"{len(self)} samples: inputs {self.inputs.shape} -> outputs {self.outputs.shape}, {self.inputs.dtype}"
+
     @property
     def nbytes(self) -> int:
         return self.inputs.nbytes + self.outputs.nbytes
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class TaskData:
     """A task's samples in physical units."""
 
@@ -42,6 +46,23 @@ class TaskData:
     test: Split
     sha256: str
     seconds_per_sample: float | None = None
+
+    def __repr__(self) -> str:
+        """Five lines: what it is, the equation, where it lives, the samples, how models are trained and scored."""
+        task, size = self.task, self.task.size
+        domain = " x ".join(f"[{low:g}, {high:g}]" for low, high in task.domain)
+        kind = f"rollout of {size.steps} steps" if task.rollout else "steady"
+        history = f", {task.history} frames seen" if task.history > 1 else ""
+        lines = [
+            f"{task.name}: {task.spec.title.replace('--', '–')}, scale {task.scale}",
+            task.spec.equation,
+            f"grid {' x '.join(map(str, task.grid))} on {domain}, {task.boundary}, "
+            f"{'linear' if task.linear else 'nonlinear'}, {kind}{history}",
+            f"train {self.train.inputs.shape} -> {self.train.outputs.shape}, "
+            f"test {self.test.inputs.shape} -> {self.test.outputs.shape}, {self.train.inputs.dtype}",
+            f"trained with {size.recipe.budget}, batch {size.recipe.batch}; scored by {task.spec.metric}",
+        ]
+        return "\n".join(" ".join(visible(line).split()) for line in lines)
 
 
 @dataclass(frozen=True)

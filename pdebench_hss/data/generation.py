@@ -25,8 +25,8 @@ from ..base.references import call_target
 from ..contract.registry import load_registry
 from ..contract.task import TaskInfo, TaskSpec
 from ..workers.events import Crashed, Done, Failed
+from ..workers.jobs import Failure, Job
 from ..workers.pool import WorkerPool
-from ..workers.worker import Failure, Job
 from . import hdf5
 from .dataset import Dataset, Resized, find_source
 from .hdf5 import CorruptData

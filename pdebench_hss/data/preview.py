@@ -65,7 +65,7 @@ def preview(task: TaskInfo, inputs: np.ndarray, outputs: np.ndarray, path: str |
     try:
         from matplotlib.figure import Figure
     except ModuleNotFoundError as error:
-        raise UsageError("a preview needs matplotlib: pip install 'pdebench-hss[report]'") from error
+        raise UsageError("a preview needs matplotlib: pip install 'pdebench-hss[plot]'") from error
     path = Path(path)
     count = min(samples, len(inputs))
     if count < 1:

@@ -60,6 +60,16 @@ class StoredSplit:
         check_shapes(self.task, inputs, outputs)
         return Split(inputs, outputs)
 
+    def blocks(self, at_once: int) -> Iterator[Split]:
+        """All of them in their order, so many at a time."""
+        for start in range(0, len(self), at_once):
+            yield self.take(np.arange(start, min(start + at_once, len(self))))
+
+    def blocks_of_inputs(self, at_once: int) -> Iterator[np.ndarray]:
+        """The same of the inputs as they are stored: outputs are not read."""
+        for start in range(0, len(self), at_once):
+            yield self._stored("inputs", self.chosen[start : start + at_once])
+
     def _stored(self, name: str, samples: np.ndarray) -> np.ndarray:
         """Of one array, neighbours in one go."""
         array = np.empty((len(samples), *self._file.shapes[name][1:]), self._file.dtype)

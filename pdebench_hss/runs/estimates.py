@@ -18,8 +18,8 @@ from typing import Any
 from ..contract.budget import CLOCKS
 from ..contract.registry import Registry
 from ..workers.events import Done
+from ..workers.jobs import Job
 from ..workers.pool import WorkerPool
-from ..workers.worker import Job
 from .plan import Cell, Plan, clock_seconds, expected_seconds, pairs
 
 STEP = 8e-3  # seconds of a training step that computes nothing

@@ -59,8 +59,11 @@ class Predictor:
         """``steps`` of a rollout; by default as many as the task's trajectories have."""
         if hasattr(self.model, "solve"):
             return np.asarray(self.model.solve(inputs))
-        blocks = [self._block(inputs[i : i + self.batch], steps) for i in range(0, len(inputs), self.batch)]
-        return np.concatenate(blocks)
+        return np.concatenate(list(self.blocks(inputs, steps)))
+
+    def blocks(self, inputs: np.ndarray, steps: int | None = None) -> Iterator[np.ndarray]:
+        """The same, batch by batch."""
+        return (self._block(inputs[i : i + self.batch], steps) for i in range(0, len(inputs), self.batch))
 
     @torch.no_grad()
     def _block(self, inputs: np.ndarray, steps: int | None) -> np.ndarray:

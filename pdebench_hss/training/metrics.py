@@ -14,10 +14,11 @@ error that is still infinite is beyond floating point, and its trial has diverge
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 
+CHUNK = 1 << 20  # values of a field that are processed together: 8 MB per copy
 SAFE_EXPONENT = 400  # squares of values up to 2^400, and their sums, don't overflow
 
 
@@ -27,6 +28,12 @@ def sample_errors(
     """Per-sample errors ``(n,)`` by name; the task's own metric is also under ``test_err``."""
     if prediction.shape != target.shape:
         raise ValueError(f"prediction has shape {prediction.shape}, target {target.shape}")
+    parts = [_errors(prediction[start:end], target[start:end], mask) for start, end in chunks(target)]
+    errors = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    return {"test_err": errors[metric], **errors}
+
+
+def _errors(prediction: np.ndarray, target: np.ndarray, mask: np.ndarray | None) -> dict[str, np.ndarray]:
     p, t = _flat(prediction, mask), _flat(target, mask)  # (n, values inside)
     common = np.maximum(_exponents(p), _exponents(t))  # (n,)
     difference = _scaled(p, common) - _scaled(t, common)  # (n, values inside)
@@ -38,13 +45,26 @@ def sample_errors(
     # A target that is exactly zero has no relative error; the absolute error is used instead.
     ratio, ratio_power = norm / np.where(size > 0, size, 1.0), power - np.where(size > 0, size_power, 0)
     with np.errstate(over="ignore", under="ignore"):
-        errors = {
+        return {
             "relative_l2": np.ldexp(ratio, ratio_power),
             "trajectory_l2": np.ldexp(norm, power),
             "rmse": np.ldexp(norm / np.sqrt(difference.shape[1]), power),
             "max_error": np.ldexp(np.abs(difference).max(axis=1), power),
         }
-    return {"test_err": errors[metric], **errors}
+
+
+def chunks(fields: np.ndarray) -> Iterator[tuple[int, int]]:
+    """First and last sample of each part: a second array as large as all of them may not fit in memory.
+
+    No part is one sample alone, if there are others: behind a mask, numpy sums one sample in another order than many.
+    """
+    count = max(2, CHUNK * len(fields) // max(1, fields.size))
+    starts = range(0, max(1, len(fields) - 1), count)
+    yield from zip(starts, [*starts[1:], len(fields)], strict=True)
+
+
+def all_finite(fields: np.ndarray) -> bool:
+    return all(np.isfinite(fields[start:end]).all() for start, end in chunks(fields))
 
 
 def mean_errors(errors: Mapping[str, np.ndarray]) -> dict[str, float]:

@@ -8,6 +8,7 @@ they passed a check, and the values themselves, of which one copy serves all.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from functools import cached_property
 from typing import Any, Generic, TypeVar
@@ -31,9 +32,14 @@ class Text:
     def of(self, table: Mapping[str, Any]) -> str:
         text = self._first
         for name, after in zip(self._varying, self._rest, strict=True):
-            value = table[name]
-            text += f"{value if type(value) is int else canonical(value)}{after}"
+            text += f"{_spelled(table[name])}{after}"
         return text
+
+
+def _spelled(value: Any) -> str:
+    """`canonical`, which takes a while to start."""
+    plain = type(value) is int or (type(value) is float and math.isfinite(value))
+    return repr(value) if plain else canonical(value)
 
 
 class Alike:

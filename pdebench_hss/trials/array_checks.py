@@ -14,16 +14,17 @@ ROUNDING = 1e-9  # between a mean here and the same mean on another machine
 ERRORS = ("test_err", "val_err", "relative_l2", "trajectory_l2", "rmse", "max_error")  # what decides how a trial ended
 
 
-def check_errors(fields: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> None:
-    """Every error that a record states must be the mean over its test or held-out samples. So must its further metrics;
-    one without a finite value for some sample is not stated."""
+def check_errors(fields: Mapping[str, Any], arrays: Mapping[str, np.ndarray], left_out: Collection[str] = ()) -> None:
+    """Every error that a record states must be the mean over its test or held-out samples. So must its further metrics,
+    but for arrays that a pack says it ``left_out``; one without a finite value for some sample is not stated."""
     group = arrays.get("test_group")
     if group is not None and (group.shape != (fields["data"]["n_test"],) or group.dtype.kind not in "iu"):
         raise Invalid("its starts are not one number for each of its test samples")
     behind: dict[str, np.ndarray] = {}
     for name in fields["metrics"]:
         errors = arrays.get(f"error_{name}")
-        if errors is None and name in ERRORS and name not in ("test_err", "val_err"):
+        optional = name in ERRORS or f"error_{name}" in left_out
+        if errors is None and optional and name not in ("test_err", "val_err"):
             continue
         split, count = ("held-out", "n_val") if name == "val_err" else ("test", "n_test")
         if errors is None:

@@ -17,13 +17,14 @@ import math
 import re
 import struct
 import zlib
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
 
 from ..base.files import BadFile, replacing
+from . import array_layouts as layouts
 
 LARGEST = 64 << 20  # bytes of a file, and of all its arrays together: a large record has 2 MB
 EXPANSION = 1032  # of deflate, at most
@@ -31,6 +32,7 @@ STORED, DEFLATED = 0, 8
 END = struct.Struct("<4s4H2LH")  # end of central directory: the last 22 bytes
 ENTRY = struct.Struct("<4s4x2H4x3L3H8xL")  # one member in the central directory, before its name; x: not looked at
 LOCAL = struct.Struct("<4s22x2H")  # the same before the member's bytes
+CRC_IN_ENTRY, CRC_IN_LOCAL = 16, 14  # where the CRC stands in both
 SMALL = 1024  # bytes of a deflated member: whatever it claims, about 1 MB comes out
 HEADER = 128  # bytes of the header of an array of few axes
 NPY = re.compile(
@@ -41,7 +43,8 @@ NPY = re.compile(
 )
 
 
-_Member = tuple[str, int, int, int, int, int]  # name, method, CRC, bytes in the file, bytes of the array, place
+# name, method, CRC, bytes in the file, bytes of the array, where it is, where its entry in the directory is
+_Member = tuple[str, int, int, int, int, int, int]
 
 
 def read_arrays(content: bytes, names: Collection[str] = (), limit: int = LARGEST) -> dict[str, np.ndarray]:
@@ -49,12 +52,16 @@ def read_arrays(content: bytes, names: Collection[str] = (), limit: int = LARGES
     is not what the file states."""
     if not content:
         raise BadFile("the file of its arrays is empty")
-    wanted = set(names)
-    chosen = [member for member in _members(content) if not wanted or member[0] in wanted]
-    total = sum([size for _, _, _, _, size, _ in chosen])
+    if len(content) <= limit and (layout := layouts.find(content)) is not None:
+        return layout.read(content, names)
+    members, wanted = list(_members(content)), set(names)
+    chosen = [member for member in members if not wanted or member[0] in wanted]
+    total = sum([size for _, _, _, _, size, *_ in chosen])
     if total > limit:
         raise BadFile(f"its arrays claim {total} bytes; at most {limit} are read")
-    return {member[0]: _array(member[0], _unpacked(content, member)) for member in chosen}
+    arrays = {member[0]: _array(member[0], _unpacked(content, member)) for member in chosen}
+    _remember_layout(content, members)
+    return arrays
 
 
 def write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> str:
@@ -76,6 +83,7 @@ def _members(content: bytes) -> Iterator[_Member]:
         if at + ENTRY.size > len(content):
             raise BadFile("the list of its arrays is damaged")
         mark, flags, method, crc, packed, size, named, extra, comment, offset = ENTRY.unpack_from(content, at)
+        entry = at
         at += ENTRY.size
         name = content[at : at + named].decode("ascii", "replace").removesuffix(".npy")
         at += named + extra + comment
@@ -83,21 +91,27 @@ def _members(content: bytes) -> Iterator[_Member]:
             raise BadFile("the list of its arrays is damaged")
         if packed > len(content) or size > EXPANSION * (packed + 1):
             raise BadFile(f"array {name!r} claims {size} bytes, more than its file can hold")
-        yield name, method, crc, packed, size, offset
+        yield name, method, crc, packed, size, offset, entry
 
 
 def _unpacked(content: bytes, member: _Member) -> bytes:
-    name, method, crc, packed, size, offset = member
-    if offset + LOCAL.size > len(content):
-        raise BadFile(f"array {name!r} is damaged")
-    mark, named, extra = LOCAL.unpack_from(content, offset)
-    start = offset + LOCAL.size + named + extra
+    name, method, crc, packed, size, *_ = member
+    start = _start(content, member)
     data = content[start : start + packed]
     if method == DEFLATED:
         data = _inflated(data, size)
-    if mark != b"PK\x03\x04" or len(data) != size or zlib.crc32(data) != crc:
+    if len(data) != size or zlib.crc32(data) != crc:
         raise BadFile(f"array {name!r} is damaged")
     return data
+
+
+def _start(content: bytes, member: _Member) -> int:
+    """Where the bytes of a member begin."""
+    name, *_, offset, _ = member
+    mark, named, extra = LOCAL.unpack_from(content, offset) if offset + LOCAL.size <= len(content) else (b"", 0, 0)
+    if mark != b"PK\x03\x04":
+        raise BadFile(f"array {name!r} is damaged")
+    return int(offset + LOCAL.size + named + extra)
 
 
 def _inflated(data: bytes, size: int) -> bytes:
@@ -135,3 +149,20 @@ def _parsed(data: bytes) -> tuple[int, np.dtype, tuple[int, ...], bool, int] | N
     kind, reverse, sides = header.groups()
     dtype, shape = np.dtype(kind.decode()), tuple(int(side) for side in sides.split(b",") if side.strip())
     return header.end(), dtype, shape, reverse == b"True", math.prod(shape) * dtype.itemsize
+
+
+def _remember_layout(content: bytes, members: Sequence[_Member]) -> None:
+    """If all members are stored as they are, and are arrays."""
+    if len(content) > layouts.LONGEST or any(method != STORED for _, method, *_ in members):
+        return
+    parts = []
+    for member in members:
+        name, _, _, _, size, offset, entry = member
+        start = _start(content, member)
+        header = _header(content[start : start + size])
+        if header is None or header[0] + header[-1] != size:
+            return
+        first, dtype, shape, reverse, _ = header
+        places = (entry + CRC_IN_ENTRY, offset + CRC_IN_LOCAL)
+        parts.append(layouts.Part(name, start, start + size, places, first, dtype, shape, reverse))
+    layouts.remember(content, parts)

@@ -88,8 +88,9 @@ class ModelFiles:
         try:
             with zipfile.ZipFile(self.folder / PACKED) as pack:
                 member = pack.getinfo(f"{key}{suffix}")
-                if member.compress_type == zipfile.ZIP_STORED and member.file_size <= limit:
-                    yield pack.read(member)
+                if member.compress_type != zipfile.ZIP_STORED or member.file_size > limit:
+                    raise BadFile(f"models/{PACKED}: {member.filename} is compressed or too large, and is not unpacked")
+                yield pack.read(member)
         except (FileNotFoundError, KeyError):
             return
         except (zipfile.BadZipFile, OSError) as error:

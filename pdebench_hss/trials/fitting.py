@@ -26,12 +26,14 @@ from ..contract.registry import Registry, load_registry
 from ..data import blind
 from ..data import cache as data
 from ..data.holdout import held_out
+from ..data.spilling import spilled
 from ..training import loop, pieces
 from ..training.allowance import Allowance
 from ..training.clocks import threads_for
 from ..training.evaluation import Predictor, solve_levels, time_prediction
 from ..training.heldout import HeldOut
 from ..training.loop import Diverged
+from ..training.metrics import all_finite
 from ..training.normalization import Normalizer
 from ..training.objective import Objective
 from ..training.parameters import count_fitted, count_parameters
@@ -44,7 +46,15 @@ from ..training.windows import TrainSet
 from .fitted import Fitted
 from .keeping import build_seed, keep
 from .status import Status
-from .training_pairs import facts, normalizer_of, set_for_closed_form, stay_stored, training_pairs, whole_set
+from .training_pairs import (
+    at_once_in_test,
+    facts,
+    normalizer_of,
+    set_for_closed_form,
+    stay_stored,
+    training_pairs,
+    whole_set,
+)
 
 if TYPE_CHECKING:
     from .context import Context
@@ -91,6 +101,8 @@ def _run(
         **({"n_val": len(samples.held_out.inputs)} if samples.held_out is not None else {}),
         "seconds_per_sample": samples.seconds_per_sample,
     }
+    if samples.test_at_once is not None:
+        where.note(streamed_test={"samples": fitted.data["n_test"], "at_once": samples.test_at_once})
 
     start = time.perf_counter()
     _seed(build_seed(trial), trial.device)
@@ -103,6 +115,8 @@ def _run(
     if (found := traits.training_of(kind)) != trial.training:
         planned = trial.training or "nothing of its own"
         raise ValueError(f"the model was planned with {planned} and built with {found or 'nothing of its own'}")
+    if trial.deterministic and not traits.is_closed_form(kind):
+        raise ValueError("it is declared deterministic and is trained: only a closed form or a solver can be that")
     fitted.data["uses_train"] = traits.fits_itself(kind) or not hasattr(model, "solve")
     if traits.is_closed_form(kind):
         where.use_host()  # closed forms are fitted, and predict, where their arrays are
@@ -133,7 +147,17 @@ def _load(trial: Trial, context: Context, registry: Registry, apart: bool) -> bl
     dataset, count, path = dataset_of(trial, context, registry)
     held_out, test = held_out_of(trial, dataset), trial.judge == "test"
     stored = stay_stored(dataset, count, context)
-    return blind.load(dataset, count, path, apart=apart, held_out=held_out, test=test, stored=stored)
+    files = context.plugin_files if apart else None
+    return blind.load(
+        dataset,
+        count,
+        path,
+        apart=files,
+        held_out=held_out,
+        test=test,
+        stored=stored,
+        test_at_once=at_once_in_test(dataset, context),
+    )
 
 
 def _predict(model: Any, predict: Predictor, samples: blind.BlindData, fitted: Fitted) -> None:
@@ -142,13 +166,19 @@ def _predict(model: Any, predict: Predictor, samples: blind.BlindData, fitted: F
         fitted.val_prediction = _real(predict(samples.held_out.inputs))
     if samples.test_inputs is None:
         return
-    fitted.prediction = _real(predict(samples.test_inputs))
-    if np.isfinite(fitted.prediction).all():  # else there is nothing to time
-        fitted.seconds["predict"] = time_prediction(predict, samples.test_inputs)
-        fitted.predict_ms = 1e3 * fitted.seconds["predict"] / len(samples.test_inputs)
-        fitted.serving = measure_serving(predict, samples.test_inputs, fitted.seconds["build"] + fitted.seconds["fit"])
+    inputs, timed = samples.test_inputs, samples.test_inputs
+    if samples.test_at_once is not None:
+        timed = inputs[: max(samples.test_at_once, predict.batch)]
+    if samples.test_at_once is None or hasattr(model, "solve"):  # which wants all inputs
+        fitted.prediction = _real(predict(inputs))
+    else:
+        fitted.prediction = _real(spilled(predict.blocks(inputs), len(inputs)))
+    if all_finite(fitted.prediction):  # else there is nothing to time
+        fitted.seconds["predict"] = time_prediction(predict, timed) * len(inputs) / len(timed)
+        fitted.predict_ms = 1e3 * fitted.seconds["predict"] / len(inputs)
+        fitted.serving = measure_serving(predict, timed, fitted.seconds["build"] + fitted.seconds["fit"])
     if hasattr(model, "levels"):
-        for level, solutions, seconds, latency in solve_levels(model, samples.test_inputs):
+        for level, solutions, seconds, latency in solve_levels(model, inputs):
             fitted.level_ms[str(level)] = 1e3 * seconds / len(solutions)
             fitted.level_latency_ms[str(level)] = 1e3 * latency
             fitted.level_solutions[str(level)] = solutions

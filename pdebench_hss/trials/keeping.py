@@ -21,6 +21,7 @@ from ..base.hashing import seed_from
 from ..contract.model import ModelSpec
 from ..contract.task import TaskInfo
 from ..training.evaluation import Predictor
+from ..training.metrics import all_finite
 from ..training.normalization import Affine, Normalizer
 from . import weights
 from .artefacts import LARGEST_DESCRIPTION
@@ -50,7 +51,7 @@ def build(trial: Trial, spec: ModelSpec, task: TaskInfo, state: Mapping[str, Any
 def keep(fitted: Fitted, trial: Trial, spec: ModelSpec, predict: Predictor, inputs: np.ndarray, limit: int) -> None:
     """Store the model of ``predict`` in what a trial leaves, or the reason why not. Scores don't depend on it."""
     assert fitted.prediction is not None
-    if not np.isfinite(fitted.prediction).all():
+    if not all_finite(fitted.prediction):
         return  # its status will not be ok
     try:
         state = weights.state_of(predict.model)

@@ -46,6 +46,10 @@ class LiveRecords:
     def has_arrays(self, key: str) -> bool:
         return any(os.path.lexists(self.folder / f"{key}{suffix}") for suffix in (".npz", PENDING))
 
+    def left_out(self, key: str) -> Collection[str]:
+        """Live records have all their arrays."""
+        return ()
+
     def state(self, key: str) -> Any:
         """A value that changes when the record does."""
         return [file_state(f"{self.folder}{os.sep}{key}{suffix}") for suffix in SUFFIXES]

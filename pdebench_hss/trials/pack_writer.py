@@ -12,7 +12,7 @@ import gzip
 import hashlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -35,14 +35,20 @@ class PackWriter:
         self._planes = PlaneWriter()
 
     def add(
-        self, key: str, content: Mapping[str, Any], arrays: Mapping[str, np.ndarray], pictures: SmallPictures | None
+        self,
+        key: str,
+        content: Mapping[str, Any],
+        arrays: Mapping[str, np.ndarray],
+        pictures: SmallPictures | None,
+        left_out: Collection[str] = (),
     ) -> None:
-        """Add a record with the content of its file, and its arrays without pictures."""
+        """Add a record with the content of its file, and its arrays without pictures and those ``left_out``."""
         line = {
             "key": key,
             "record": content,
             "samples": {name: self._place(arrays[name]) for name in sorted(arrays)},
             **({"pictures": self._planes.add(pictures)} if pictures else {}),
+            **({"left_out": sorted(left_out)} if left_out else {}),
         }
         self._lines.append(seal(_compact(line)))
 

@@ -122,7 +122,16 @@ class PackedRecords:
         return content
 
     def has_arrays(self, key: str) -> bool:
-        return bool(self._line(key).get("samples"))
+        return bool(self.array_names(key))
+
+    def array_names(self, key: str) -> Collection[str]:
+        """What arrays a record has, apart from pictures."""
+        return self._line(key).get("samples") or ()
+
+    def left_out(self, key: str) -> Collection[str]:
+        """Arrays that the record had, and that the pack says it does not have."""
+        found = self._line(key).get("left_out", [])
+        return found if isinstance(found, list) else ()
 
     def arrays(self, key: str, sha256: str | None, names: Collection[str]) -> dict[str, np.ndarray]:
         """The named arrays of a record, all if none is named. ``sha256`` is that of the live file; a pack uses its own

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +50,20 @@ def joined_shards(several: Iterable[Shards]) -> Shards:
         for name, numbers in shards.items():
             found.setdefault(name, set()).update(numbers)
     return {name: sorted(found[name]) for name in sorted(found)}
+
+
+def without_copies(cells: Cells, of: Iterable[Trial]) -> Cells:
+    """The cells without other seeds of the deterministic trials among ``of``: each of these stands for all seeds."""
+    chosen = {trial.place: trial.seed for trial in of if trial.deterministic}
+    models = {place[1] for place in chosen}
+
+    def is_copy(trial: Trial) -> bool:
+        if trial.model_label not in models:
+            return False
+        seedless = trial if trial.deterministic else replace(trial, deterministic=True)
+        return chosen.get(seedless.place, trial.seed) != trial.seed
+
+    return {cell: planned for cell, planned in cells.items() if not is_copy(planned.trial)} if chosen else cells
 
 
 class PlanFile:
@@ -91,6 +105,7 @@ class PlanFile:
         known, commands, _ = self.read()
         if command and command not in commands:
             commands.append(command)
+        known = without_copies(known, (planned.trial for planned in cells.values()))
         known.update(cells)
         self.write(known, commands, joined_shards([self.shards(), shards or {}]))
 

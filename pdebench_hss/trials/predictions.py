@@ -150,6 +150,19 @@ def read(path: Path, record: Record, shape: tuple[int, ...] | None = None) -> np
     return values
 
 
+def claimed_bytes(path: Path) -> int:
+    """What reading a file would allocate, by what it says of itself; nothing is unpacked. Raises `BadFile`."""
+    import h5py
+    import numpy as np
+
+    try:
+        with h5py.File(path, "r") as file:
+            array = file["prediction"]
+            return max(int(array.nbytes), array.dtype.itemsize * int(np.prod(array.chunks or (0,), dtype=object)))
+    except (OSError, KeyError, ValueError, RuntimeError, TypeError, AttributeError) as error:
+        raise BadFile(f"it can't be read ({str(error).splitlines()[0][:200]})") from None
+
+
 def stated_hash(path: Path) -> str:
     """The attributes of a file; empty if it can't be read."""
     import h5py

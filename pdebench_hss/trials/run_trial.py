@@ -37,7 +37,7 @@ def fit_in_process(emit: Callable[..., None], trial: Trial, context: Context) ->
     """The first half, with SIGTERM or SIGHUP as the request to save and stop."""
     from . import warm
 
-    for number in (signal.SIGTERM, signal.SIGHUP):
+    for number in (getattr(signal, name) for name in ("SIGTERM", "SIGHUP", "SIGBREAK") if hasattr(signal, name)):
         if signal.getsignal(number) != signal.SIG_IGN:  # ignored under `nohup`
             signal.signal(number, lambda *_: fitting.STOP.set())
     registry = warm.registry(context.plugin_files)

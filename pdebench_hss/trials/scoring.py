@@ -17,10 +17,12 @@ from ..base.errors import DataError
 from ..contract.registry import BUILT_IN, Registry
 from ..contract.task import TaskInfo
 from ..data import cache as data
+from ..data.spilling import spilled
+from ..data.stored import StoredSplit
 from ..metrics.measuring import Measured, measure
 from ..metrics.rollouts import errors_by_step
 from ..training.loop import Diverged
-from ..training.metrics import mean_errors, mean_of, not_finite, sample_errors
+from ..training.metrics import all_finite, mean_errors, mean_of, not_finite, sample_errors
 from . import predictions
 from .fitted import Fitted
 from .fitting import dataset_of, ending, held_out_of
@@ -28,6 +30,7 @@ from .keeping import NotKept, checked
 from .pictures import pictures
 from .record import Record
 from .status import Status
+from .training_pairs import at_once_in_test
 
 if TYPE_CHECKING:
     from .context import Context
@@ -103,17 +106,18 @@ def _kept_predictions(trial: Trial, context: Context, prediction: np.ndarray, sh
 
 def _score(trial: Trial, context: Context, registry: Registry, fitted: Fitted, scores: _Scores) -> None:
     """Score the test set, unless the trial is judged by held-out samples alone; and the held-out samples, if any."""
-    dataset, count, path = dataset_of(trial, context, registry)
+    dataset, _, path = dataset_of(trial, context, registry)
     header = (data.verify if trial.judge == "test" else data.peek)(path or dataset.path)
     if header.sha256 != fitted.data.get("sha256"):
         raise DataError(f"{header.path.name} changed between training and scoring; run the same command again")
     task = dataset.spec.info(trial.scale, trial.task_params)
     test: data.Split | None = None
     if trial.judge == "test":
-        test = data.read_split(dataset, header.path, "test")
+        test = _test_split(dataset, header.path, context)
         _score_test(test, task, fitted, scores)
     if (held := held_out_of(trial, dataset)) is not None:
-        outputs = data.read_split(dataset, header.path, "train", count).outputs[held]
+        kept_back = StoredSplit(dataset, header.path, "train", np.flatnonzero(held))
+        outputs = kept_back.take(np.arange(len(kept_back))).outputs
         errors = _errors(fitted.val_prediction, outputs, task, "held-out")["test_err"]
         scores.metrics["val_err"] = mean_of(errors)
         scores.samples["error_val_err"] = errors
@@ -124,6 +128,16 @@ def _score(trial: Trial, context: Context, registry: Registry, fitted: Fitted, s
     if test is not None and fitted.prediction is not None:  # last: they may be anybody's code
         measured = measure(registry, task, test.inputs, fitted.prediction, test.outputs, known=scores.metrics)
         _add(measured, registry, scores)
+
+
+def _test_split(dataset: data.Dataset, path: Path, context: Context) -> data.Split:
+    """In memory, or mapped from files."""
+    at_once = at_once_in_test(dataset, context)
+    if at_once is None:
+        return data.read_split(dataset, path, "test")
+    stored = StoredSplit(dataset, path, "test", np.arange(dataset.size.test))
+    inputs = spilled((block.inputs for block in stored.blocks(at_once)), len(stored))
+    return data.Split(inputs, spilled((block.outputs for block in stored.blocks(at_once)), len(stored)))
 
 
 def _score_test(test: data.Split, task: TaskInfo, fitted: Fitted, scores: _Scores) -> None:
@@ -164,7 +178,7 @@ def _errors(prediction: np.ndarray | None, outputs: np.ndarray, task: TaskInfo, 
         raise ValueError("the model's process left no prediction")
     if prediction.shape != outputs.shape:
         raise ValueError(f"prediction has shape {prediction.shape}, target {outputs.shape}")
-    if not np.isfinite(prediction).all():
+    if not all_finite(prediction):
         bad = int(np.argmin(np.isfinite(prediction).reshape(len(prediction), -1).all(axis=1)))
         raise Diverged(f"the prediction of {split} sample {bad} is not finite")
     return sample_errors(prediction, outputs, task.spec.metric, task.mask)

@@ -364,7 +364,7 @@ def read_from(
         return record, {} if names is None else _other_arrays(files, key, sha256, names)
     errors = [f"error_{name}" for name in record.metrics]
     arrays = files.arrays(key, sha256, [] if names is not None and not names else [*errors, *(names or ())])
-    validation.check_errors(fields, arrays)
+    validation.check_errors(fields, arrays, files.left_out(key))
     validation.check_drawn(arrays)
     if sha256 is None:
         record = dataclasses.replace(record, metrics=validation.means_behind(record.metrics, arrays))

@@ -2,7 +2,7 @@
 
 The limit is ``--max-resident``, or else half of the memory that is free, shared by the trials that run at once. Either
 way the pairs are the same to the bit (`streaming`), so the limit is in no key. Models that fit themselves are given the
-whole set.
+whole set. The same limit decides whether the test split is processed as a whole or in parts.
 """
 
 from __future__ import annotations
@@ -40,6 +40,12 @@ def limit_of(context: Context) -> int:
 def stay_stored(dataset: Dataset, count: int, context: Context) -> bool:
     """Whether ``count`` samples are too many to be prepared in memory."""
     return bytes_in_memory(dataset, count) > limit_of(context)
+
+
+def at_once_in_test(dataset: Dataset, context: Context) -> int | None:
+    """How many test samples may be in memory with what is made of them; None where all may."""
+    count = max(1, limit_of(context) // bytes_in_memory(dataset, 1))
+    return count if count < dataset.size.test else None
 
 
 def training_pairs(

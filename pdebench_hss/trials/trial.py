@@ -13,9 +13,10 @@ from ..contract.optimizer import Optimizer
 from ..training.protocol import PROTOCOL
 
 # Fields for readers. They are not part of the key: the other fields hold the same facts.
-DESCRIPTIVE = ("model_label", "task_label", "equation", "metric", "training_free", "tuned")
+DESCRIPTIVE = ("model_label", "task_label", "equation", "metric", "training_free", "tuned", "deterministic")
 # Before schema 3, keys contained distributions with their versions. Such trials are still read, never made.
 FORMER = ("model_origin", "task_origin")
+UNSAID = (*FORMER, "deterministic")  # stored only where they say something
 # Fields that were added later or removed, with the value that means absent: it changes no key.
 LATER = {
     **{"flops_rule": 0, "precision": devices.DEFAULT_PRECISION, "model_maker": "", **dict.fromkeys(FORMER, "")},
@@ -75,6 +76,7 @@ class Trial(_Keyed):
     val: int = 0  # training samples held out in addition to the ``n_train`` that are trained on
     judge: str = "test"  # ``val``: scored on those alone; the test split is never read
     tuned: Mapping[str, Any] = field(default_factory=dict)  # tries, seconds and options, if they were chosen by tune
+    deterministic: bool = False  # no seed changes its result: its trial of one seed stands for all
 
     @property
     def key(self) -> str:
@@ -100,14 +102,15 @@ class Trial(_Keyed):
     @property
     def place(self) -> tuple[Any, ...]:
         """The place in the tables that this trial fills: there is one result in each."""
+        seed = None if self.deterministic else self.seed
         return (
             *(self.task_label, self.model_label, self.scale, self.budget, self.params_target, self.n_train),
-            *(self.seed, self.data_seed, self.device, self.precision, self.val, self.judge),
+            *(seed, self.data_seed, self.device, self.precision, self.val, self.judge),
         )
 
     def to_dict(self) -> dict[str, Any]:
         """As it is stored."""
-        plain = {name: getattr(self, name) for name in FIELDS if name not in FORMER or getattr(self, name)}
+        plain = {name: getattr(self, name) for name in FIELDS if name not in UNSAID or getattr(self, name)}
         return {**plain, "optimizer": dict(vars(self.optimizer)), "budget": str(self.budget)}
 
     @classmethod

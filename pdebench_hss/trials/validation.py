@@ -185,7 +185,8 @@ TRIAL: dict[str, Check] = {
 TRIAL_MORE: dict[str, Check] = {
     **dict.fromkeys(("task_digest", "precision", "model_maker", "model_origin", "task_origin", "training"), _text),
     **dict.fromkeys(("protocol", "flops_rule", "val"), _natural),
-    **{"unroll": _count, "history": _count, "detach": _yes_or_no, "judge": lambda value: value in JUDGES},
+    **dict.fromkeys(("detach", "deterministic"), _yes_or_no),
+    **{"unroll": _count, "history": _count, "judge": lambda value: value in JUDGES},
     "tuned": _fields({}, tries=_count, seconds=_amount, options=_object),
 }
 HARDWARE = _fields(

@@ -6,10 +6,14 @@ installed packages; the state of the source takes two runs of git. A fork inheri
 
 from __future__ import annotations
 
+import encodings.ascii  # noqa: F401
+
+import numpy.ctypeslib  # noqa: F401  (safetensors uses it)
 import torch._dynamo  # noqa: F401
 
 from ..base import machine
-from ..contract.registry import Registry, add_files, load_registry
+from ..base.references import call_target
+from ..contract.registry import BUILT_IN, Registry, add_files, load_registry
 from . import run_trial  # noqa: F401  (imported for the forks)
 
 machine.versions()
@@ -17,6 +21,10 @@ machine.source_state()
 machine.hardware()  # for CPU trials: asking a GPU for its name would start CUDA, and forks could then no longer use it
 
 _INSTALLED = load_registry()
+
+for _metric in _INSTALLED.metrics.values():
+    if _metric.origin.distribution == BUILT_IN:  # others may be anybody's code, which runs in forks alone
+        call_target(_metric.spec.compute)
 
 
 def registry(plugin_files: tuple[str, ...]) -> Registry:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from .worker import Failure, Job
+from .jobs import Failure, Job
 
 
 @dataclass(frozen=True)

@@ -66,7 +66,7 @@ def view(path: str | Path) -> Any:
 def _parse(path: str | Path, take: Callable[[BinaryIO, int], memoryview]) -> Any:
     try:
         # A link or a pipe in place of the file must neither redirect nor block us.
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
         with open(descriptor, "rb") as file:
             status = os.fstat(descriptor)
             if not stat.S_ISREG(status.st_mode):

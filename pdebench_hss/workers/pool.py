@@ -24,15 +24,16 @@ import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from multiprocessing.connection import Connection, wait
+from multiprocessing.connection import Connection, Pipe, wait
 from typing import Any
 
 from ..base.machine import LARGE_PAGES
 from ..base.scratch import Scratch
 from . import exchange
 from .events import Crashed, Done, Emitted, Ended, Event, Failed, Started, TimedOut
-from .processes import kill_descendants, signal_group
-from .worker import Failure, Job
+from .jobs import Failure, Job
+from .processes import ask_to_stop, kill_descendants, kill_group
+from .starting import apart, inheriting, start_method
 
 RESULT_LIMIT = 64 << 20  # bytes that the driver takes from one job
 MESSAGE_BYTES = 1 << 16  # of one message of a worker
@@ -48,20 +49,18 @@ class _Worker:
 
     def __init__(self, threads: int, preload: Sequence[str], own: Mapping[str, str]) -> None:
         self.own = own
-        job_read, job_write = os.pipe()
-        message_read, message_write = os.pipe()
+        job_read, self.inbox = Pipe(duplex=False)
+        self.outbox, message_write = Pipe(duplex=False)
         environment = {**LARGE_PAGES, **os.environ, **dict.fromkeys(THREAD_VARIABLES, str(threads)), **own}
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "pdebench_hss.workers.worker", str(job_read), str(message_write), *preload],
-            pass_fds=(job_read, message_write),
-            start_new_session=True,
+            [sys.executable, "-m", "pdebench_hss.workers.worker", *_numbers(job_read, message_write), *preload],
             stdin=subprocess.DEVNULL,
             env=environment,
+            **inheriting(job_read, message_write),
+            **apart(),
         )
-        os.close(job_read)
-        os.close(message_write)
-        self.inbox = Connection(job_write, readable=False)
-        self.outbox = Connection(message_read, writable=False)
+        job_read.close()
+        message_write.close()
         self.job: Job | None = None
         self.child: int | None = None
         self.deadline: float | None = None
@@ -84,12 +83,11 @@ class _Worker:
     def ask_job_to_stop(self) -> None:
         """The worker itself ends the processes that it started."""
         if self.child is not None:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(self.child, signal.SIGTERM)
+            ask_to_stop(self.child)
 
     def kill_job(self) -> None:
         if self.child is not None:
-            signal_group(self.child, signal.SIGKILL)
+            kill_group(self.child)
 
     def close(self) -> None:
         """End it: it kills its job and what that left when the pipe closes. If it can't, it is done from here."""
@@ -102,6 +100,10 @@ class _Worker:
             self.process.kill()
             self.process.wait()
         self.kill_job()  # of a worker that was itself killed, the job's group may be left
+
+
+def _numbers(*ends: Connection) -> list[str]:
+    return [str(end.fileno()) for end in ends]
 
 
 class _Queue:
@@ -140,6 +142,7 @@ class WorkerPool:
         environments: Sequence[Mapping[str, str]] = ({},),
         result_limit: int = RESULT_LIMIT,
     ) -> None:
+        start_method()  # a mistake in it is reported here, not in a worker
         self.size, self.threads, self.preload = max(1, workers), threads, tuple(preload)
         self.environments, self.result_limit = tuple(environments), result_limit
         self._workers: list[_Worker] = []
@@ -279,7 +282,8 @@ class WorkerPool:
             return TimedOut(job)
         if complaint:
             return Crashed(job, complaint)
-        return Crashed(job, signal.Signals(-code).name if code < 0 else f"exit code {code}", code == -signal.SIGKILL)
+        name = signal.Signals(-code).name if code < 0 else f"exit code {code}"
+        return Crashed(job, name, is_killed=name == "SIGKILL")
 
 
 def _remove_files(job: Job) -> None:

@@ -11,6 +11,7 @@ import contextlib
 import ctypes
 import os
 import signal
+import subprocess
 import sys
 import time
 from collections import defaultdict
@@ -39,6 +40,8 @@ def adopting_orphans() -> Iterator[None]:
 
 def die_with_parent(parent: int) -> None:
     """Have the kernel kill this process when its parent ends; to be called right after a fork."""
+    if sys.platform != "linux":
+        return
     _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:  # it was quicker
         os._exit(1)
@@ -46,7 +49,8 @@ def die_with_parent(parent: int) -> None:
 
 def wake_when_parent_dies() -> None:
     """Have the kernel continue this process, should it be stopped then, so that it can end in order."""
-    _prctl(PR_SET_PDEATHSIG, signal.SIGCONT)
+    if sys.platform == "linux":
+        _prctl(PR_SET_PDEATHSIG, signal.SIGCONT)
 
 
 def _prctl(option: int, value: Any) -> None:
@@ -62,9 +66,25 @@ def lead_group(pid: int) -> None:
         os.setpgid(pid, pid)
 
 
-def signal_group(leader: int, number: int) -> None:
+def ask_to_stop(pid: int) -> None:
+    """Have a process save its state and end, if it wants to."""
+    with contextlib.suppress(OSError):
+        os.kill(pid, getattr(signal, "CTRL_BREAK_EVENT", signal.SIGTERM))
+
+
+def kill_group(leader: int) -> None:
+    if sys.platform == "win32":  # there, a process and all that is below it
+        subprocess.run(["taskkill", "/F", "/T", "/PID", str(leader)], capture_output=True, check=False)
+        return
     with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(leader, number)
+        os.killpg(leader, signal.SIGKILL)
+
+
+def clear(job: int) -> None:
+    """Kill what a worker's job left running, in its group and out of it."""
+    kill_group(job)
+    if has_children():
+        kill_descendants(os.getpid())
 
 
 def descendants(pid: int, *, ended: bool = False) -> list[int]:
@@ -108,7 +128,9 @@ def kill_descendants(pid: int, seconds: float = 5.0) -> None:
 
 
 def has_children() -> bool:
-    """Whether this process has any that still run; those that have ended are collected."""
+    """Whether this process has any that still run; those that have ended are collected. Windows does not tell."""
+    if sys.platform == "win32":
+        return False
     try:
         while os.waitpid(-1, os.WNOHANG)[0]:
             pass

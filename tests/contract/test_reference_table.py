@@ -105,5 +105,5 @@ def test_tables_of_several_papers_stand_beside_ours_each_in_its_own_file(cli, to
     assert "| `table_1d`, `table_2d` | the paper's tables with ours" in readme
     assert "| `one` | Doe 2031's tables with ours" in readme
     assert "<2032>" not in (board / "two.md").read_text() + readme
-    assert r"Av\_erage \& |co" in (board / "two.tex").read_text()
+    assert r"Av\_erage \& \textbar{}co" in (board / "two.tex").read_text()
     assert r"Av_erage & \|co Params" in (board / "two.md").read_text()

@@ -55,7 +55,7 @@ def test_installed_packages_show_and_run_and_a_broken_one_stops_nothing(cli, tmp
     site = tmp_path / "site"
     pip_install(package(tmp_path, "acme-solver", "acme_solver", MODEL.format(name="acme", module="acme_solver")), site)
     pip_install(package(tmp_path, "wreck", "wreck", "raise RuntimeError('wrecked on import')"), site)
-    where = {"PYTHONPATH": str(site)}
+    where = {"PYTHONPATH": str(site), "COLUMNS": "120"}  # names and versions in one line
 
     listed = cli("list", "models", **where)
     assert listed.code == 0

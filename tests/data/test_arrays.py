@@ -221,6 +221,7 @@ PAIR = {"inputs": "x.npy", "outputs": "y.npy"}
         (X, Y, {"inputs": "x.npy:a"}, "holds one array and no names"),
         (X, Y, {"outputs": ""}, "outputs are missing; only a rollout has none"),
         (X, Y, {"rollout": True}, "a rollout is one array"),
+        (X, Y, {"rollout": True, "outputs": "", "history": 2}, "history 2: trajectories have 2 frames, .*: at most 1"),
         (X, Y, {"domain": [[0, 1]]}, "2 axes are needed"),
         (X, Y, {"name": "My Flow"}, "lower-case letters"),
     ],
@@ -390,7 +391,7 @@ def test_from_two_files_to_a_board_and_back(cli, tmp_path):
     assert (again.code, "data remove mine" in again.err) == (2, True)
     taken = cli("data", "add", "poisson_2d", "--inputs", "x.npy", "--outputs", "y.npy")
     assert (taken.code, "there is a task 'poisson_2d' already" in taken.err) == (2, True)
-    assert "12x9" in cli("list", "tasks").out
+    assert "12x9" in cli("list", "tasks", "--format", "csv").out
     done = cli("run", "--tasks", "mine", "--models", "all", "--scale", "smoke", "--executor", "inline")
     assert done.code == 0, done.err
     board = pd.read_csv(tmp_path / "leaderboards" / "latest" / "leaderboard.csv").set_index("model")

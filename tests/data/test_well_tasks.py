@@ -19,6 +19,7 @@ def well(tmp_path):
     return write_well(tmp_path / "shear", (8, 12), fields={"velocity": 1, "tracer": 0}, scalars=SCALARS, frames=6)
 
 
+@pytest.mark.cold  # a fork has the tasks that were there when it was made
 def test_a_data_set_is_a_task_like_any_other(cli, well, tmp_path):
     done = cli("data", "add-well", "shear", str(well), "--fields", "velocity", "--history", "2", "--steps", "4")
     assert done.code == 0, done.err

@@ -244,6 +244,23 @@ def test_a_damaged_memory_of_a_check_is_forgotten(dataset, ensure, damage):
     assert cache.load(dataset()).train.inputs.shape == (12, 1, 16), "the file was good"
 
 
+def test_known_data_are_not_opened_as_hdf5(dataset, ensure, monkeypatch):
+    header, samples = ensure(dataset()), cache.load(dataset())
+    monkeypatch.setattr(h5py, "File", None)
+    assert hdf5.verify(header.path) == header
+    np.testing.assert_array_equal(cache.load(dataset()).test.outputs, samples.test.outputs)
+
+
+@pytest.mark.parametrize("damage", [{"sha256": "0" * 64}, {"shapes": 3}, {"recipe": {}}, {"unheard_of": 1}])
+def test_a_damaged_memory_of_a_header_is_not_believed(dataset, ensure, damage):
+    header = ensure(dataset())
+    stamp = header.path.with_name(header.path.name + ".ok")
+    known = json.loads(stamp.read_text())
+    known["header"].update(damage)
+    stamp.write_text(json.dumps(known))
+    assert hdf5.verify(header.path) == header
+
+
 def test_who_asks_for_damaged_samples_gets_them_made_again(toys, dataset, ensure):
     header = ensure(dataset())
     expected = cache.load(dataset()).test.outputs

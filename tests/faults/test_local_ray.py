@@ -13,7 +13,12 @@ from pathlib import Path
 import pytest
 
 pytest.importorskip("ray")
-pytestmark = [pytest.mark.timeout(300), pytest.mark.early, pytest.mark.skipif(sys.platform != "linux", reason="/proc")]
+pytestmark = [
+    pytest.mark.cold,
+    pytest.mark.timeout(300),
+    pytest.mark.early,
+    pytest.mark.skipif(sys.platform != "linux", reason="/proc"),
+]
 
 LOOPBACK = {"0100007F", "0000000000000000FFFF00000100007F", "00000000000000000000000001000000"}
 

@@ -18,10 +18,14 @@ import pytest
 from pdebench_hss.base.scratch import OWNER, Scratch, remove_abandoned
 from pdebench_hss.workers import pool as pools
 from pdebench_hss.workers.events import Crashed, Done, Started, TimedOut
+from pdebench_hss.workers.jobs import Job
 from pdebench_hss.workers.pool import WorkerPool
-from pdebench_hss.workers.worker import Job
 
-pytestmark = [pytest.mark.timeout(240), pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")]
+pytestmark = [
+    pytest.mark.cold,
+    pytest.mark.timeout(240),
+    pytest.mark.skipif(sys.platform != "linux", reason="reads /proc"),
+]
 
 
 def alive(pid: int) -> bool:
@@ -209,7 +213,8 @@ def test_nohup_is_respected(toys, tmp_path):
     assert run.poll() is None
     assert alive(trial)
     run.send_signal(signal.SIGTERM)
-    assert run.wait(timeout=40) == 130
+    run.communicate(timeout=40)
+    assert run.returncode == 130
 
 
 def test_directories_of_a_killed_driver_are_removed_by_the_next_run_and_those_of_a_living_one_are_not(

@@ -21,7 +21,7 @@ from pdebench_hss.runs.runner import Run
 from pdebench_hss.trials.store import Store
 
 ray = pytest.importorskip("ray")
-pytestmark = [pytest.mark.timeout(240), pytest.mark.early]
+pytestmark = [pytest.mark.cold, pytest.mark.timeout(240), pytest.mark.early]
 
 NUMBERS = ["key", "task", "model", "seed", "test_err", "relative_l2", "rmse", "max_error", "steps", "status"]
 # The loss of a node is noticed within two seconds instead of fifteen.
@@ -150,7 +150,7 @@ def test_ctrl_c_cancels_what_runs_and_it_goes_on_from_its_checkpoint_in_the_stor
     assert "Traceback" not in said + err
     assert len(list((storage / "checkpoints").glob("*.pt"))) == 1
 
-    board = pb.run(**options).set_index("model")
+    board = pb.run(**options).results.set_index("model")
     assert (board.status == "ok").all()
     found = json.loads(next(path for path in records(out) if "toy_slow" in path.read_text()).read_text())
     assert found["spent"]["steps"] == 60
@@ -161,7 +161,7 @@ def test_ctrl_c_cancels_what_runs_and_it_goes_on_from_its_checkpoint_in_the_stor
 def test_every_way_to_fail_is_a_row_on_a_cluster_too(nodes, toys, tmp_path):
     models = "toy_segfault,toy_killed,toy_hang,toy_raise,toy_conv"
     board = pb.run(**settings(toys, tmp_path / "board", models=models, tasks="toy", seeds=1, timeout=4.0, **on(nodes)))
-    rows = board.set_index("model")
+    rows = board.results.set_index("model")
     assert rows.status.to_dict() == {
         "toy_segfault": "failed",
         "toy_killed": "out_of_memory",

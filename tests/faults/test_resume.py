@@ -75,6 +75,7 @@ def test_the_same_command_again_trains_nothing(cli, toys, tmp_path):
     assert (tmp_path / "board" / "results.csv").read_bytes() == csv
 
 
+@pytest.mark.cold
 def test_killed_at_random_moments_the_result_is_the_same(toys, tmp_path):
     assert subprocess.run(command(toys, "calm"), cwd=tmp_path, capture_output=True, timeout=120).returncode == 0
     moments = random.Random(7)
@@ -114,6 +115,7 @@ def start_slow_run(toys, tmp_path):
     return run
 
 
+@pytest.mark.cold
 def test_ctrl_c_keeps_what_is_done_and_the_state_of_what_runs(toys, tmp_path):
     run = start_slow_run(toys, tmp_path)
     run.send_signal(signal.SIGINT)
@@ -126,6 +128,7 @@ def test_ctrl_c_keeps_what_is_done_and_the_state_of_what_runs(toys, tmp_path):
     assert len(list((tmp_path / "board" / "checkpoints").glob("*.pt"))) == 1
 
 
+@pytest.mark.cold
 def test_a_killed_driver_takes_its_trials_with_it(toys, tmp_path):
     run = start_slow_run(toys, tmp_path)
     workers = children_of(run.pid)
@@ -139,6 +142,7 @@ def test_a_killed_driver_takes_its_trials_with_it(toys, tmp_path):
     assert not [pid for pid in workers + trials if os.path.exists(f"/proc/{pid}")]
 
 
+@pytest.mark.cold
 def test_two_runs_do_not_write_to_one_directory(toys, tmp_path):
     run = start_slow_run(toys, tmp_path)
     second = subprocess.run(command(toys, "board"), cwd=tmp_path, capture_output=True, text=True, timeout=60)

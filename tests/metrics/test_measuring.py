@@ -12,8 +12,8 @@ from pdebench_hss import MetricSpec
 from pdebench_hss.boards.frames import RESULTS_COLUMNS
 from pdebench_hss.contract.metric import NEEDS, RESERVED
 from pdebench_hss.contract.registry import Origin, Registered, Registry, load_registry
-from pdebench_hss.metrics import measuring
 from pdebench_hss.metrics.measuring import measure
+from pdebench_hss.training import metrics
 
 BUILT_IN = load_registry().metrics
 
@@ -54,7 +54,7 @@ def test_every_metric_that_makes_sense_is_there_with_one_number_for_each_sample(
 @pytest.mark.parametrize("chunk", [1, 70, 10**9])
 def test_how_many_samples_are_looked_at_together_does_not_matter(data, monkeypatch, chunk):
     usual, _ = measured(data)
-    monkeypatch.setattr(measuring, "CHUNK", chunk)
+    monkeypatch.setattr(metrics, "CHUNK", chunk)
     for name, values in measured(data)[0].samples.items():
         np.testing.assert_allclose(values, usual.samples[name], rtol=1e-12)
 

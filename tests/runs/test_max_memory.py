@@ -48,6 +48,7 @@ def run(folder, models, **options):
     return {record.trial.model: record for record in Store(out).all()}
 
 
+@pytest.mark.cold  # a fork shares memory with what it was made from
 @pytest.mark.timeout(200)
 def test_a_batch_that_does_not_fit_is_computed_in_pieces_that_do(tmp_path):
     free = run(tmp_path, "wide")["wide"]

@@ -200,7 +200,7 @@ def test_a_network_that_raises_while_sizes_are_matched_is_named(store):
 # --- keys ------------------------------------------------------------------------------------------------------------
 
 TRIAL = make_trial(hparams={"width": 8}, task_params={"nu": 0.1})
-LABELS = {"model_label", "task_label", "equation", "metric", "training_free", "tuned"}  # spelling, not substance
+LABELS = {"model_label", "task_label", "equation", "metric", "training_free", "tuned", "deterministic"}  # no substance
 FIELDS = [f.name for f in dataclasses.fields(Trial)]
 
 
@@ -325,7 +325,7 @@ def test_a_new_rule_for_counting_flops_means_new_trials_where_the_budget_counts_
 
 def test_keys_of_the_committed_boards_are_those_of_their_trials():
     """Fields that came later change no key of a record that was made before them."""
-    boards = sorted((Path(__file__).parents[2] / "leaderboards").glob("*/records"))
+    boards = sorted((Path(__file__).parents[2] / "leaderboards").rglob("records"))
     stores = [Store(folder.parent) for folder in boards if folder.parent.name != "latest"]
     found = [record for store in stores for record in store.all()[::50]]
     assert len(found) > 20

@@ -40,9 +40,9 @@ MEASURED = (
 
 
 def settings(toys, out, **more):
-    """60 trials: five models on three tasks with four seeds."""
-    models = "mean,linear,persistence,toy_conv,toy_conv[width=2]"
-    plan = {"models": models, "tasks": "toy,toy_shared,toy_rollout", "scale": "smoke", "seeds": 4}
+    """60 trials on three tasks: two models with nine seeds, and two that no seed changes."""
+    models = "mean,persistence,toy_conv,toy_conv[width=2]"
+    plan = {"models": models, "tasks": "toy,toy_shared,toy_rollout", "scale": "smoke", "seeds": 9}
     return {**plan, "plugins": [toys], "executor": "inline", "keep_models": False, "out": str(out), **more}
 
 
@@ -86,13 +86,15 @@ def test_shards_are_known_in_advance_and_do_not_move_when_a_model_is_added(toys,
     assert plan_id(["b", "a"]) == plan_id(["a", "b"]) != plan_id(["a"])
 
 
+@pytest.mark.cold
 def test_one_run_four_shards_in_three_orders_and_a_killed_run_give_the_same_tables(toys, tmp_path):
     run(toys, tmp_path / "one")
     shards = [tmp_path / f"shard{number}" for number in range(1, SHARDS + 1)]
     for number, folder in enumerate(shards, start=1):
         outcome = run(toys, folder, shard=f"{number}/{SHARDS}")
         assert len(outcome.plan.cells) < 60  # and the rest of the plan is shown as not run yet
-        assert set(pd.read_csv(folder / "results.csv")["status"]) == {"ok", "skipped", "missing"}
+        statuses = set(pd.read_csv(folder / "results.csv")["status"])
+        assert {"ok", "missing"} <= statuses <= {"ok", "missing", "skipped"}
     a, b, c, d = shards
     for name, order in {"m1": (a, b, c, d), "m2": (d, b, a, c), "m3": (c, d, b, a)}.items():
         done = merge(order, tmp_path / name, load_registry([toys]))

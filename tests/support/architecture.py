@@ -13,8 +13,8 @@ from pathlib import Path
 CORE = "pdebench_hss"
 # Imports go down this list and never up. What is no room (the public surface) is above all.
 ROOMS = (
-    *("cli", "doctor", "studies", "tuning", "report", "bench", "use", "plots", "testing", "runs", "boards", "trials"),
-    *("metrics", "training", "data", "workers", "contract", "base"),
+    *("cli", "doctor", "studies", "tuning", "report", "bench", "notebook", "use", "plots", "testing", "runs", "boards"),
+    *("trials", "metrics", "training", "data", "workers", "contract", "base"),
 )
 LIGHT_ROOMS = ("contract", "base")
 LIGHT_TRIALS = (
@@ -116,9 +116,19 @@ def words_of_plugins(root: Path, words: Iterable[str]) -> list[str]:
     return [
         f"{path}:{number}: names {found[0]!r}"
         for path in sorted((root / CORE).rglob("*.py"))
-        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
-        if not COMMAND.search(line) and (found := named.search(OWN_NAME.sub("", line)))
+        for number, line in _without_commands(path.read_text(encoding="utf-8"))
+        if (found := named.search(OWN_NAME.sub("", line)))
     ]
+
+
+def _without_commands(text: str) -> Iterator[tuple[int, str]]:
+    """Numbered lines but for commands to type, which go on in the next line after a backslash."""
+    command = False
+    for number, line in enumerate(text.splitlines(), 1):
+        command = bool(COMMAND.search(line)) or command
+        if not command:
+            yield number, line
+        command = command and line.endswith("\\")
 
 
 def beyond_the_surface(root: Path, public: Iterable[str]) -> list[str]:

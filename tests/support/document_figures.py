@@ -32,7 +32,7 @@ import pandas as pd
 COMMENT = re.compile(r"<!-- figures (\S+)\n(.*?)-->\n?", re.DOTALL)
 TABLE = re.compile(r"<!-- table (\S+)(.*?)-->\n?")
 NUMBER = re.compile(r"(?P<whole>\d[\d,]*)(?:\.(?P<decimals>\d+))?(?:e(?P<exponent>[+-]?\d+))?")
-BOARD_LINK = re.compile(r"\]\((?:\.\./)?leaderboards/[\w-]+\)")
+BOARD_LINK = re.compile(r"\]\((?:\.\./)?leaderboards/[\w/-]+\)")
 DECIMAL = re.compile(r"\d\.\d|\de-\d")
 
 

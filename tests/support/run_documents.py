@@ -23,6 +23,7 @@ import importlib
 import io
 import itertools
 import json
+import linecache
 import os
 import re
 import runpy
@@ -34,7 +35,7 @@ import time
 import traceback
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import yaml
 
@@ -71,7 +72,9 @@ def execute(text: str) -> None:
             Path(path[1]).parent.mkdir(parents=True, exist_ok=True)
             Path(path[1]).write_text(code, encoding="utf-8")
         if language == "python":
-            compiled = compile(code, f"block of the document: {code.splitlines()[0]}", "exec")
+            place = f"block {len(linecache.cache)} of the document: {code.splitlines()[0]}"
+            linecache.cache[place] = (len(code), None, code.splitlines(keepends=True), place)  # as a notebook does
+            compiled = compile(code, place, "exec")
             if not path:
                 exec(compiled, names)
         elif language in ("bash", "console"):
@@ -121,7 +124,10 @@ def run(command: str) -> tuple[int, str]:
     if words[0] == "cd":
         os.chdir(words[1])
         return 0, ""
-    if words[0] == "pdebench-hss" and not set(words) & {"|", ">"}:
+    if words[0] == "pdebench-hss" and words[-2] == ">":
+        with open(words[-1], "w", encoding="utf-8") as file:
+            return in_process(smoke(words[1:-2]), file)
+    if words[0] == "pdebench-hss" and "|" not in words:
         return in_process(smoke(words[1:]))
     if words[0] == "pip":
         return install(project(words))
@@ -133,11 +139,17 @@ def run(command: str) -> tuple[int, str]:
 
 
 def install(folder: str) -> tuple[int, str]:
-    """Install a project for this process and its children, from what is here: no index, no dependencies."""
-    options = "--quiet --no-deps --no-build-isolation --no-index --upgrade"
-    target = os.environ["PYTHONPATH"]
-    outcome = shell(f"{sys.executable} -m pip install {options} --target {target} {shlex.quote(folder)}")
-    importlib.invalidate_caches()
+    """Install a project for this process and its children, from what is here: no index, no dependencies. What another
+    document has installed before is copied."""
+    options = "--quiet --no-deps --no-build-isolation --no-index"
+    source = Path(folder, "pyproject.toml").resolve().parent  # whichever reader's copy of the repository it is in
+    made = Path(os.environ["INSTALLED_BEFORE"]) / str(source).replace(os.sep, "-")
+    outcome = 0, ""
+    if not made.exists():
+        outcome = shell(f"{sys.executable} -m pip install {options} --target {made} {shlex.quote(folder)}")
+    if outcome[0] == 0:
+        shutil.copytree(made, os.environ["PYTHONPATH"], dirs_exist_ok=True)
+        importlib.invalidate_caches()
     return outcome
 
 
@@ -170,11 +182,12 @@ def smoke(words: list[str]) -> list[str]:
     return words
 
 
-def in_process(words: list[str]) -> tuple[int, str]:
+def in_process(words: list[str], file: TextIO | None = None) -> tuple[int, str]:
+    """Exit code and output of a command, whose standard output may go to a file."""
     from pdebench_hss.cli import main
 
     output = io.StringIO()
-    with contextlib.redirect_stdout(output), contextlib.redirect_stderr(output):
+    with contextlib.redirect_stdout(file or output), contextlib.redirect_stderr(output):
         try:
             main(words)
         except SystemExit as end:
@@ -244,6 +257,7 @@ def warm_up() -> None:
 
 def main(folder: Path, documents: list[Path]) -> None:
     os.environ["PATH"] = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    os.environ["INSTALLED_BEFORE"] = str(folder / "installed_before")
     made = in_fork(folder / "first", lambda: in_process(smoke(BOARD)))
     print(json.dumps({"document": "the board", "code": made[0], "output": made[1]}), flush=True)
     for number, document in enumerate(documents):

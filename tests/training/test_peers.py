@@ -62,6 +62,7 @@ def test_two_processes_compute_what_one_does_and_a_rank_that_dies_is_a_status(to
     assert "SIGSEGV" in together["toy_deserter"].reason  # the cause, and not that peer 0 lost the other
 
 
+@pytest.mark.cold
 def test_stopped_with_two_processes_it_goes_on_with_one(toys, tmp_path):
     model = "toy_plain[seconds=0.1]"
     options = ["--models", model, "--tasks", "toy", "--scale", "smoke", "--budget", "steps=60", "--plugin", toys]

@@ -15,11 +15,13 @@ from pdebench_hss.base import machine
 from pdebench_hss.contract.registry import load_registry
 from pdebench_hss.data import blind, cache, hdf5
 from pdebench_hss.data.hdf5 import CorruptData
+from pdebench_hss.training import metrics
 from pdebench_hss.training.streaming import StreamedSet, bytes_in_memory, why_not_streamed
 from pdebench_hss.training.windows import prepare
 from pdebench_hss.trials.context import Context
+from pdebench_hss.trials.scoring import _test_split
 from pdebench_hss.trials.store import Store
-from pdebench_hss.trials.training_pairs import stay_stored
+from pdebench_hss.trials.training_pairs import at_once_in_test, stay_stored
 
 TOYS = str(Path(__file__).parents[1] / "toys" / "toy_plugin.py")
 KB = 1000
@@ -36,8 +38,8 @@ def dataset_of(name, **changes):
 
 def both(dataset, unroll=1, limit=None, batch=4, held_out=None):
     """The pairs in memory and those from the file, of which a few can be resident."""
-    whole = blind.load(dataset, apart=False, held_out=held_out)
-    parts = blind.load(dataset, apart=False, held_out=held_out, stored=True)
+    whole = blind.load(dataset, apart=None, held_out=held_out)
+    parts = blind.load(dataset, apart=None, held_out=held_out, stored=True)
     there = prepare(whole, torch.float32, unroll)
     if limit is None:
         limit = int(1.5 * least(parts.train, unroll, batch))
@@ -100,7 +102,7 @@ def test_samples_that_are_held_out_are_not_among_them():
 
 def test_all_some_or_none_are_resident():
     dataset = dataset_of("poisson_1d")
-    parts = blind.load(dataset, apart=False, stored=True).train
+    parts = blind.load(dataset, apart=None, stored=True).train
     few = least(parts, 1, 4)
     for limit, resident in ((few, range(3)), (1 << 30, [len(parts)])):
         there, streamed = both(dataset, limit=limit)
@@ -124,7 +126,7 @@ def test_a_bit_that_flips_after_the_file_was_opened_is_noticed():
     copy.write_bytes(dataset.path.read_bytes())
     cache.verify(copy)
     stamp = copy.stat()
-    split = blind.load(dataset, path=copy, apart=False, stored=True).train
+    split = blind.load(dataset, path=copy, apart=None, stored=True).train
     chunk = split._file._arrays["outputs"].chunks[-1]
     content = bytearray(copy.read_bytes())
     content[chunk[0] + chunk[2] - 1] ^= 1
@@ -141,7 +143,7 @@ def test_a_view_that_cuts_out_one_channel_stays_in_memory_where_sums_depend_on_i
 
     spec = {"view": view, "in_channels": 1}
     for kind, streams in (("max", True), ("zscore", False)):
-        split = blind.load(dataset_of("gray_scott_forward", normalization=kind, **spec), apart=False, stored=True).train
+        split = blind.load(dataset_of("gray_scott_forward", normalization=kind, **spec), apart=None, stored=True).train
         assert (why_not_streamed(split) is None) == streams
 
 
@@ -156,8 +158,8 @@ def record_of(tmp_path, name, **options):
     return {record.trial.model: (record, store) for record in store.all()}
 
 
-@pytest.mark.parametrize(("task", "limit"), [("toy", "6k"), ("toy_rollout[history=2]", "15k")])
-def test_a_trial_has_the_same_record_with_little_memory(tmp_path, task, limit):
+@pytest.mark.parametrize(("task", "limit", "tested"), [("toy", "6k", None), ("toy_rollout[history=2]", "15k", 2)])
+def test_a_trial_has_the_same_record_with_little_memory(tmp_path, task, limit, tested):
     settings = {"models": "toy_conv", "tasks": task, "val": "25%", "keep_predictions": True}
     (plain, plain_store), (bound, bound_store) = (
         record_of(tmp_path, name, **settings, **more)["toy_conv"]
@@ -165,7 +167,8 @@ def test_a_trial_has_the_same_record_with_little_memory(tmp_path, task, limit):
     )
     assert plain.status == bound.status == "ok", bound.reason
     assert plain.key == bound.key  # nothing of a result depends on it
-    assert "streamed" not in plain.provenance
+    assert not {"streamed", "streamed_test"} & set(plain.provenance)
+    assert bound.provenance.get("streamed_test") == (tested and {"samples": 4, "at_once": tested})
     assert 0 < bound.provenance["streamed"]["resident"] < bound.provenance["streamed"]["pairs"]
     assert plain.metrics == bound.metrics
     names = ("curve_losses", "val_errors", "error_test_err", "error_val_err")
@@ -174,6 +177,43 @@ def test_a_trial_has_the_same_record_with_little_memory(tmp_path, task, limit):
         np.testing.assert_array_equal(found[name], expected[name])
     assert plain.artefacts["predictions"]["sha256"] == bound.artefacts["predictions"]["sha256"]
     assert plain.artefacts["model"]["sha256"] == bound.artefacts["model"]["sha256"]
+    assert plain_store.samples(plain.key).keys() == bound_store.samples(bound.key).keys()  # pictures too
+
+
+@pytest.mark.parametrize("name", [*TASKS, "poisson_2d_lshape"])
+def test_a_test_split_in_parts_is_the_whole_one(name, monkeypatch):
+    dataset = dataset_of(name)
+    monkeypatch.setattr(machine, "free_memory", lambda: 2 * bytes_in_memory(dataset, 2))  # two samples, one trial
+    context = Context(threads=machine.cores())
+    assert at_once_in_test(dataset, context) == 2 < dataset.size.test
+    whole = cache.read_split(dataset, dataset.path, "test")
+    parts = _test_split(dataset, dataset.path, context)
+    given = blind.load(dataset, apart=(), test_at_once=2).test_inputs
+    for found, expected in ((parts.inputs, whole.inputs), (parts.outputs, whole.outputs), (given, whole.inputs)):
+        np.testing.assert_array_equal(found, expected, strict=True)
+
+
+@pytest.mark.parametrize("shape", [(9, 1, 16, 12), (9, 3, 2, 16, 12)])
+def test_errors_do_not_depend_on_how_many_samples_are_processed_at_once(shape, monkeypatch):
+    rng = np.random.default_rng(0)
+    prediction, target = rng.standard_normal((2, *shape)).astype(np.float32)
+    prediction[3] *= 1e30  # squares of some overflow in single precision
+    for mask in (None, rng.random(shape[-2:]) > 0.3):
+        whole = metrics.sample_errors(prediction, target, "relative_l2", mask)
+        for values in (1, 3 * target[0].size, 4 * target[0].size):
+            with monkeypatch.context() as patch:
+                patch.setattr(metrics, "CHUNK", values)
+                parts = metrics.sample_errors(prediction, target, "relative_l2", mask)
+            for name, expected in whole.items():
+                np.testing.assert_array_equal(parts[name], expected, strict=True)
+
+
+def test_a_prediction_that_is_not_finite_is_found_in_any_part(monkeypatch):
+    monkeypatch.setattr(metrics, "CHUNK", 1)
+    fields = np.zeros((5, 1, 8))
+    assert metrics.all_finite(fields)
+    fields[4, 0, 7] = np.nan
+    assert not metrics.all_finite(fields)
 
 
 def test_models_that_fit_themselves_say_what_they_need(tmp_path):

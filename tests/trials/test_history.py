@@ -66,7 +66,7 @@ def test_a_rollout_feeds_predictions_back_to_the_front(both):
 def test_every_model_that_can_do_burgers_can_do_it_with_four_frames(tmp_path):
     results = pdebench_hss.run(
         "all", "burgers_1d[history=4]", scale="smoke", executor="inline", device="cpu", out=str(tmp_path / "b")
-    ).set_index("model")
+    ).results.set_index("model")
     assert set(results["task"]) == {"burgers_1d[history=4]"}
     can = ["coarse_solver", "deeponet", "fno", "linear", "mean", "neural_hss", "persistence", "resnet"]
     assert sorted(results.index[results["status"] == "ok"]) == can
@@ -79,7 +79,7 @@ def test_history_and_unroll_go_together(tmp_path):
     results = pdebench_hss.run(
         "toy_conv[unroll=2]", "toy_rollout[history=3]", scale="smoke", executor="inline", device="cpu",
         plugins=[TOYS], out=str(tmp_path / "b"),
-    )  # fmt: skip
+    ).results  # fmt: skip
     assert results["status"].item() == "ok"
 
 

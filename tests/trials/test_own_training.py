@@ -31,7 +31,7 @@ PLUGINS = [str(TOYS / "toy_plugin.py"), str(TOYS / "contract_plugin.py")]
 
 def run(models: str, tmp_path: Path, tasks: str = "toy", **options) -> pd.DataFrame:
     settings = {"scale": "smoke", "executor": "inline", "device": "cpu", **options}
-    return pdebench_hss.run(models, tasks, plugins=PLUGINS, out=str(tmp_path / "board"), **settings)
+    return pdebench_hss.run(models, tasks, plugins=PLUGINS, out=str(tmp_path / "board"), **settings).results
 
 
 def plan(models: str, tmp_path: Path, tasks: str = "toy", **options):

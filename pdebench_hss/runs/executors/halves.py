@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from ...trials.artefacts import LARGEST_DESCRIPTION
 from ...trials.record import Record
+from ...workers.jobs import Job
 from ...workers.pool import RESULT_LIMIT
-from ...workers.worker import Job
 
 if TYPE_CHECKING:
     from ...trials.context import Context

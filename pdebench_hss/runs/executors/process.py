@@ -17,8 +17,8 @@ from ...contract.resources import Resources
 from ...training.progress import Progress
 from ...trials.trial import Trial
 from ...workers.events import Done, Emitted, Ended, Event, Failed, Started
+from ...workers.jobs import Job
 from ...workers.pool import WorkerPool
-from ...workers.worker import Job
 from ..config import RunConfig
 from . import Executor, TrialEvent, TrialFinished, TrialProgress, TrialStarted, Work
 from .endings import Gang, ending_of

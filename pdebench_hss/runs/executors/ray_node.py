@@ -22,8 +22,8 @@ from ...data import cache as data
 from ...data import hdf5
 from ...training.progress import Progress
 from ...workers.events import Done, Emitted, Ended, Started
+from ...workers.jobs import Job
 from ...workers.pool import WorkerPool
-from ...workers.worker import Job
 from . import TrialEvent, TrialFinished, TrialProgress, TrialStarted
 from .halves import Ending, ending_from, job, result_limit
 

@@ -33,6 +33,7 @@ OPTIONS_2D = {"solve": (128, 128), "modes": 10}
 POISSON_1D = TaskSpec(
     name="poisson_1d",
     title="Poisson Eq. (1D)",
+    family="poisson",
     equation="-u'' = f on (0, 1), u(0) = u(1) = 0",
     dim=1,
     in_channels=1,
@@ -98,6 +99,7 @@ POISSON_1D_GRF = replace(
 POISSON_2D = TaskSpec(
     name="poisson_2d",
     title="Poisson Eq.",
+    family="poisson",
     equation="-Lap u = f on the unit square, u = 0 on its boundary",
     dim=2,
     in_channels=1,
@@ -176,6 +178,7 @@ POISSON_2D_GRF = replace(
 POISSON_3D = TaskSpec(
     name="poisson_3d",
     title="Poisson Eq. (3D)",
+    family="poisson",
     equation="-Lap u = f on the unit cube, u = 0 on its boundary",
     dim=3,
     in_channels=1,
