@@ -1,4 +1,5 @@
-"""What a board has to say against itself, by itself: not converged, not tuned alike, of unlike size, of one seed.
+"""What a board has to say against itself, by itself: not converged, not tuned alike, of unlike size, of one seed, or
+with trained rows that a guess beats.
 
 Only trained rows that have a result count; a board of closed forms and solvers has nothing to say.
 """
@@ -6,27 +7,31 @@ Only trained rows that have a result count; a board of closed forms and solvers 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Collection
 
 import pandas as pd
 
 from ..base.plain_text import markdown
-from .frames import GROUP
+from .frames import GROUP, is_deterministic
 from .ladders import STILL, top
+from .standing import standing
 from .text import size_note, to_markdown
 
 
-def caveats(board: pd.DataFrame) -> list[str]:
-    """A line for each reason to read a leaderboard with care, without a full stop; none if there is no reason."""
+def caveats(board: pd.DataFrame, guesses: Collection[str] = ()) -> list[str]:
+    """A line for each reason to read a leaderboard with care, without a full stop; none if there is no reason.
+    ``guesses`` are the models that know nothing of a problem."""
     rows = top(board[board["n_seeds"] > 0])  # what was run on the way up a ladder is there to show convergence
-    trained = rows[~rows["training_free"].astype(bool)]
+    trained = rows[~rows["training_free"].astype(bool) & ~is_deterministic(rows)]
     if trained.empty:
         return []
-    return [line for line in (_convergence(trained), _tuning(trained), _sizes(rows), _seeds(trained)) if line]
+    lines = (_convergence(trained), _tuning(trained), _sizes(rows), _seeds(trained), _guessed(board, guesses))
+    return [line for line in lines if line]
 
 
-def leaderboard_page(board: pd.DataFrame) -> str:
+def leaderboard_page(board: pd.DataFrame, guesses: Collection[str] = ()) -> str:
     """`leaderboard.md`: the caveats first, then the tables."""
-    lines = "".join(f"- {markdown(line)}\n" for line in caveats(board))
+    lines = "".join(f"- {markdown(line)}\n" for line in caveats(board, guesses))
     return (f"Read with care:\n\n{lines}\n" if lines else "") + to_markdown(board)
 
 
@@ -50,7 +55,7 @@ def _tuning(trained: pd.DataFrame) -> str:
     tries = trained["tuned_tries"] if "tuned_tries" in trained else pd.Series(float("nan"), index=trained.index)
     counts = Counter(int(count) for count in tries.fillna(0))
     if set(counts) == {0}:
-        return "options were not tuned: every model has its defaults"
+        return "options were not tuned for this board: every model has its defaults"
     if len(counts) == 1:
         return ""
     listed = ", ".join(f"{tries} in {rows} rows" for tries, rows in sorted(counts.items()))
@@ -73,3 +78,10 @@ def _seeds(trained: pd.DataFrame) -> str:
         return ""
     which = "every trained row has" if single == len(trained) else f"{single} of {len(trained)} trained rows have"
     return f"{which} one seed: another training may end elsewhere"
+
+
+def _guessed(board: pd.DataFrame, guesses: Collection[str]) -> str:
+    found = standing(board, guesses, ())
+    if not found.behind:
+        return ""
+    return f"{len(found.behind)} of {found.rows} trained rows are no better than a guess: " + ", ".join(found.behind)

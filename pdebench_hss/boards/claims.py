@@ -110,10 +110,12 @@ def chosen(claims: Iterable[Claim]) -> list[Claim]:
 
 
 def _before(a: Claim, b: Claim) -> bool:
-    """Of two copies of one record that with pictures comes first: a pack may have dropped them."""
-    return (
-        (a.order, not _has_pictures(a)) < (b.order, not _has_pictures(b)) if a.order == b.order else a.order < b.order
-    )
+    """Of two copies of one record that with more arrays and with pictures comes first: a pack may have dropped them."""
+    return _whole(a) < _whole(b) if a.order == b.order else a.order < b.order
+
+
+def _whole(claim: Claim) -> tuple[int, bool]:
+    return len(claim.files.left_out(claim.key)), not _has_pictures(claim)
 
 
 def _has_pictures(claim: Claim) -> bool:

@@ -22,7 +22,7 @@ import pandas as pd
 from ..base.errors import UsageError
 from ..contract.budget import CLOCKS
 from ..trials.status import Status
-from .frames import GROUP, seed_errors
+from .frames import GROUP, YES, is_deterministic, seed_errors
 from .intervals import Errors
 from .reading import BoardFile
 from .verdicts import (
@@ -169,7 +169,8 @@ def _by_cell(board: BoardFile, cell: list[str]) -> dict[tuple[Any, ...], Side]:
     if (board.summary["test_err_mean"] < 0).any():
         name = board.summary["metric"].iloc[0]
         raise UsageError(f"{name} has values below zero on {board.name}: changes are compared as ratios")
-    columns = {*GROUP, *cell, "hardware", "fit_seconds", "predict_ms", "reason", "training_free", "n_expected"}
+    columns = {*GROUP, *cell, "hardware", "fit_seconds", "predict_ms", "reason", "n_expected"}
+    columns |= {"training_free", "deterministic"}
     whole = board.summary.reindex(columns=[*board.summary.columns, *columns.difference(board.summary.columns)])
     rows = {place: row for place, (_, row) in zip(_places(whole, cell), whole.iterrows(), strict=True)}
     if board.results is None:
@@ -187,8 +188,8 @@ def _side_of_summary(row: pd.Series) -> Side:
     errors = Errors(row["test_err_mean"], row["test_err_std"], seeds) if seeds > 0 else None
     lost = int(row["n_expected"]) - seeds if pd.notna(row["n_expected"]) else int(not seeds)
     diverged = lost if row["status"] == Status.DIVERGED else 0
-    training_free = pd.notna(row["training_free"]) and bool(row["training_free"])
-    return Side(row, Outcome(errors, diverged, training_free), row["status"] in BROKEN)
+    seedless = (pd.notna(row["training_free"]) and bool(row["training_free"])) or row["deterministic"] == YES
+    return Side(row, Outcome(errors, diverged, seedless), row["status"] in BROKEN)
 
 
 def _side_of_trials(row: pd.Series, trials: pd.DataFrame, board: BoardFile) -> Side:
@@ -197,7 +198,8 @@ def _side_of_trials(row: pd.Series, trials: pd.DataFrame, board: BoardFile) -> S
     errors = seed_errors(trials[finite], board.samples) if finite.any() else None
     empty = int((ok & ~finite).sum())
     diverged = empty + int((trials["status"] == Status.DIVERGED).sum())
-    outcome = Outcome(errors, diverged, bool(trials["training_free"].any()))
+    seedless = bool(trials["training_free"].any() or is_deterministic(trials).any())
+    outcome = Outcome(errors, diverged, seedless)
     return Side(row, outcome, bool(trials["status"].isin(BROKEN).any()), empty)
 
 
@@ -310,7 +312,8 @@ def _notes_on_seeds(pairs: list[tuple[Side, Side]]) -> list[str]:
     """Which seeds are on one side only, diverged, or have no error."""
     notes = []
     both = [pair for pair in pairs if all(side.outcome.finite for side in pair)]
-    if differ := [pair for pair in both if _seeds(pair[0]) != _seeds(pair[1])]:
+    noisy = [pair for pair in both if not all(side.outcome.repeats for side in pair)]
+    if differ := [pair for pair in noisy if _seeds(pair[0]) != _seeds(pair[1])]:
         row = differ[0][0].row
         values = " and ".join(_seeds(side) for side in differ[0])
         notes.append(f"seeds differ in {_cells(len(differ))} (first: {row['task']}, {row['model']}: {values})")
@@ -360,7 +363,8 @@ def _notes_on_verdicts(table: pd.DataFrame, findings: list[Finding], same_weight
         notes.append(f"{_cells(unknown)} can't be told: {', '.join(why)}")
     alone = sum(found.verdict == NOISE and found.p_value <= ALPHA for found in findings)
     if alone:
-        notes.append(f"{alone} changes would stand alone, but not among {len(compared)} compared at once")
+        changes = f"{alone} change{'s' * (alone != 1)}"
+        notes.append(f"{changes} would stand alone, but not among {len(compared)} compared at once")
     return notes
 
 

@@ -4,6 +4,7 @@
 
 * errors keep full precision; mean and standard deviation (n - 1) are over seeds, and only over those that ended well:
   a seed counts by its finite error, whatever its status claims
+* what no seed changes has one run, which is complete: it is ``deterministic``, and has no deviation
 * ``err_low`` and ``err_high`` are the 95 % interval of the mean (`intervals`), over test samples where they are at hand
 * a rank is given to models all of whose expected seeds ended well, within one task, scale, budget and train size
 * ``skill`` = 1 - error / error of the best training-free baseline in the same group; 0 is "no better than that". Of
@@ -54,7 +55,11 @@ SERVING = (
     *("latency_ms", "latency_ms_low", "latency_ms_high"),
     *("throughput", "throughput_low", "throughput_high", "best_batch"),
 )
-OPTIONAL = ("training", "val_err", "tuned_tries", "tuned_seconds", "tuned_options", "core_seconds", *SERVING)
+OPTIONAL = (
+    *("training", "val_err", "tuned_tries", "tuned_seconds", "tuned_options", "core_seconds", *SERVING),
+    *("deterministic", "data_seed"),
+)
+YES = "yes"
 BOUND = 10.0  # relative error of a rollout; nothing that stays near the data comes close
 ROUNDING = 1e-12  # relative to the field's size: the effect of some 10^4 roundings in double precision
 GROUP = ["task", "scale", "budget", "n_train", "params_target", "data_id", "device"]
@@ -117,6 +122,8 @@ def _row(record: Record) -> dict[str, Any]:
         "tuned_tries": trial.tuned.get("tries"),
         "tuned_seconds": trial.tuned.get("seconds"),
         "tuned_options": _options(trial.tuned.get("options", {})) if trial.tuned else "",
+        "deterministic": YES if trial.deterministic else "",
+        "data_seed": trial.data_seed or "",
         "core_seconds": record.spent.get("core_seconds") if str(trial.budget).startswith("core_seconds=") else None,
         **{name: record.serving.get(name) for name in SERVING},
     }
@@ -181,6 +188,13 @@ def leaderboard(
     return with_changes(pd.concat(parts or [board], ignore_index=True)[columns], higher_is_better)
 
 
+def is_deterministic(table: pd.DataFrame) -> pd.Series:
+    """Of each row, whether its model declared that no seed changes it; tables of earlier versions don't say."""
+    if "deterministic" not in table:
+        return pd.Series(False, index=table.index)
+    return table["deterministic"] == YES
+
+
 def _without_test(results: pd.DataFrame) -> pd.Series:
     """Trials that ended well and were judged by held-out samples alone: a leaderboard is about test."""
     if "val_err" not in results:
@@ -218,6 +232,7 @@ def _summary(names: dict[str, Any], trials: pd.DataFrame, samples: Mapping[str, 
         "training": first.get("training", ""),
         "val_err": shown["val_err"].mean() if "val_err" in shown else np.nan,
         "core_seconds": shown["core_seconds"].median() if "core_seconds" in shown else np.nan,
+        **{name: first.get(name, "") for name in ("deterministic", "data_seed")},
         **{name: first.get(name) for name in ("tuned_tries", "tuned_seconds", "tuned_options")},
         **{name: shown[name].median() for name in SERVING if name in shown},
         **trust.summary(shown),

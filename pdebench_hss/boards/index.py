@@ -1,19 +1,24 @@
 """``index.json``: all boards below a folder, cell by cell, for machines. Versioned; a reader checks ``schema`` first.
 
     {"schema": 1,
-     "boards": [{"path": "small-cpu", "rows": 165, "trials": 495, "trust": {"self-reported": 396}, "submission": null}],
-     "cells": [{"id": "small-cpu/3f9c…", "board": 0, "task": …, "model": …, "scale": …, "budget": …, "n_train": …,
-                "params_target": …, "device": …, "metric": …, "error": …, "std": …, "low": …, "high": …, "seeds": …,
+     "boards": [{"path": "small-cpu", "page": "boards/small-cpu/", "rows": 165, "trials": 495,
+                 "trust": {"self-reported": 396}, "submission": null}],
+     "cells": [{"id": "small-cpu/3f9c…", "address": "boards/small-cpu/#cell=my_task/my_model/small/steps=400/n=64",
+                "board": 0, "task": …, "model": …, "scale": …, "budget": …, "n_train": …, "params_target": …,
+                "device": …, "data_seed": …, "metric": …, "error": …, "std": …, "low": …, "high": …, "seeds": …,
                 "expected": …, "rank": …, "status": …, "reason": …, "data": …, "trust": …, "keys": […]}]}
 
-``id`` is the permanent address of a cell: the path of its board and a hash of what tells the cell from others (task,
-model, scale, budget, train size, sizes asked for, data, device). It does not change when the cell is run again. The
-trials behind it are its ``keys``. What is not known is null. The same boards give the same bytes.
+``id`` names a cell: the path of its board and a hash of what tells the cell from others (task, model, scale, budget,
+train size, sizes asked for, recipe of the data, device). It does not change when the cell is run again. ``address`` is
+where it is on the site (`addresses`). The trials behind it are its ``keys``. A cell that no seed changes has one, and
+says ``"deterministic": true``. What is not known is null, and so is the ``data_seed`` of the usual draw of the data.
+The same boards give the same bytes.
 """
 
 from __future__ import annotations
 
 import json
+import tempfile
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,20 +27,22 @@ from typing import Any
 import pandas as pd
 
 from ..base.errors import UsageError
-from ..base.files import replacing
+from ..base.files import replacing, write_text
 from ..base.hashing import digest
+from ..contract.registry import Registry
 from ..trials.status import Status
 from ..trials.store import Store
 from . import submissions, trust
-from .frames import GROUP, leaderboard
-from .writing import read_records, sorted_results, trust_of
+from .addresses import board_address, cell_address
+from .frames import GROUP, is_deterministic, leaderboard
+from .writing import read_records, sorted_results, trust_of, write_board
 
 SCHEMA = 1
 FILE = "index.json"
 IDENTITY = [*GROUP, "model"]
 NAMED = {"test_err_mean": "error", "test_err_std": "std", "err_low": "low", "err_high": "high", "data_hash": "data"}
 COLUMNS = (
-    *("task", "model", "scale", "budget", "n_train", "params_target", "device", "metric"),
+    *("task", "model", "scale", "budget", "n_train", "params_target", "device", "data_seed", "metric"),
     *("test_err_mean", "test_err_std", "err_low", "err_high", "n_seeds", "n_expected", "rank", "status", "reason"),
     *("data_hash", "trust"),
 )
@@ -51,14 +58,15 @@ def boards_below(folder: Path) -> list[Path]:
     return found
 
 
-def write_index(folder: Path) -> tuple[Path, int, int]:
-    """Write the index of a folder there; returns its path, the number of boards and that of cells."""
+def write_index(folder: Path, out: Path | None = None) -> tuple[Path, int, int]:
+    """Write the index of a folder there, or to another file; returns its path, how many boards and how many cells."""
     boards = boards_below(folder)
     if not boards:
         raise UsageError(f"{folder} holds no boards; a board is a folder that `run` wrote")
+    out = out or folder / FILE
     heads: list[dict[str, Any]] = []
     count = 0
-    with replacing(folder / FILE) as temporary, temporary.open("w", encoding="utf-8") as file:
+    with replacing(out) as temporary, temporary.open("w", encoding="utf-8") as file:
         separator = ""
         file.write(f'{{\n"schema": {SCHEMA},\n"cells": [\n')
         for number, path in enumerate(boards):
@@ -69,7 +77,20 @@ def write_index(folder: Path) -> tuple[Path, int, int]:
                 separator, count = ",\n", count + 1
         listed = ",\n".join(json.dumps(head) for head in heads)
         file.write(f'\n],\n"boards": [\n{listed}\n]\n}}\n')
-    return folder / FILE, len(boards), count
+    return out, len(boards), count
+
+
+def rewrite_tables(folder: Path, registry: Registry) -> list[Path]:
+    """Make the tables of all boards below a folder anew, those that are there; returns those that changed."""
+    changed = []
+    for board in boards_below(folder):
+        with tempfile.TemporaryDirectory(prefix="tables-") as temporary:
+            for made in write_board(Store(board), registry, Path(temporary))[1]:
+                there = board / made.name
+                if there.is_file() and there.read_bytes() != made.read_bytes():
+                    write_text(there, made.read_text(encoding="utf-8"))
+                    changed.append(there)
+    return changed
 
 
 def _board(path: Path, name: str, number: int) -> tuple[dict[str, Any], Iterator[dict[str, Any]]]:
@@ -78,13 +99,14 @@ def _board(path: Path, name: str, number: int) -> tuple[dict[str, Any], Iterator
     levels = trust_of(store, records)
     results = trust.with_trust(sorted_results(records), levels)
     table = leaderboard(results, errors)
-    if "trust" not in table:
-        table = table.assign(trust=[trust.SELF_REPORTED if seeds else "" for seeds in table["n_seeds"]])
+    usual = {"trust": [trust.SELF_REPORTED if seeds else "" for seeds in table["n_seeds"]], "data_seed": ""}
+    table = table.assign(**{name: values for name, values in usual.items() if name not in table})
     counted = Counter(level.level for level in levels.values()) or Counter(
         {trust.SELF_REPORTED: sum(record.status is Status.OK for record in records)}
     )
-    head = {"path": name, "rows": len(table), "trials": len(records), "trust": dict(sorted(counted.items()))}
-    return {**head, "submission": _submission(path)}, _cells(table, results, name, number)
+    head = {"path": name, "page": board_address(name), "rows": len(table), "trials": len(records)}
+    head |= {"trust": dict(sorted(counted.items())), "submission": _submission(path)}
+    return head, _cells(table, results, name, number)
 
 
 def _submission(path: Path) -> dict[str, str] | None:
@@ -99,10 +121,13 @@ def _cells(table: pd.DataFrame, results: pd.DataFrame, board: str, number: int) 
     keys: dict[str, list[str]] = {}
     for row, key in zip(_rows(results[IDENTITY]), results["key"], strict=True):
         keys.setdefault(digest(row)[:16], []).append(str(key))
-    for identity, row in zip(_rows(table[IDENTITY]), _rows(table[list(COLUMNS)]), strict=True):
+    rows = zip(_rows(table[IDENTITY]), _rows(table[list(COLUMNS)]), is_deterministic(table), strict=True)
+    for identity, row, deterministic in rows:
         place = digest(identity)[:16]
         facts = {_named(column): value for column, value in row.items()}
-        yield {"id": f"{board}/{place}", "board": number, **facts, "keys": keys[place]}
+        names = {"id": f"{board}/{place}", "address": cell_address(board, {**identity, **row})}
+        seedless = {"deterministic": True} if deterministic else {}
+        yield {**names, "board": number, **facts, **seedless, "keys": keys[place]}
 
 
 def _named(column: str) -> str:

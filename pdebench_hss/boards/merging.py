@@ -28,7 +28,7 @@ from ..base.errors import StoreError, UsageError
 from ..base.files import check_writable
 from ..base.hashing import canonical
 from ..contract.registry import Registry
-from ..trials.plan_file import Cells, Planned, joined_shards, missing_shards
+from ..trials.plan_file import Cells, Planned, joined_shards, missing_shards, without_copies
 from ..trials.record import Record
 from ..trials.store import Store, read_from
 from ..trials.trial import Trial
@@ -233,9 +233,19 @@ def _write_plan(store: Store, boards: Sequence[_Board]) -> None:
             known = cells.get(cell)
             if known is None or canonical(planned.trial.to_dict()) < canonical(known.trial.to_dict()):
                 cells[cell] = planned  # labels and notes may differ under one key
+    cells = without_copies(cells, _first_seeds(planned.trial for planned in cells.values()))
     commands = sorted({command for board in boards for command in board.store.commands()})
     shards = joined_shards(board.store.plan_file.shards() for board in boards)
     store.plan_file.write({cell: cells[cell] for cell in sorted(cells)}, commands, shards)
+
+
+def _first_seeds(trials: Iterable[Trial]) -> Iterable[Trial]:
+    """Of deterministic trials that fill one place, that of the smallest seed."""
+    found: dict[Hashable, Trial] = {}
+    for trial in trials:
+        if trial.deterministic and (trial.place not in found or trial.seed < found[trial.place].seed):
+            found[trial.place] = trial
+    return found.values()
 
 
 def _copy_artefacts(store: Store, claims: Iterable[Claim]) -> None:

@@ -2,7 +2,8 @@
 
 Nothing that tables are made from changes: records, errors by test sample and learning curves stay the same to the last
 bit. Pictures are kept for one trial per row of the leaderboard, the first seed that ended well, in a small form
-(`trials.small_pictures`); the others are dropped.
+(`trials.small_pictures`); the others are dropped. Errors by test sample are kept of every metric, or of the board's own
+error alone (`OWN_ERRORS`): twenty metrics of hundreds of samples are most of a large board's bytes.
 
     records of both forms -> new pack -> read back and compared -> in place of the old one -> live files are removed
 
@@ -35,6 +36,7 @@ from ..trials.store import Store, read_from
 from ..trials.validation import Newer, RecordWarning
 
 Files = LiveRecords | PackedRecords
+OWN_ERRORS = tuple(f"error_{name}" for name in ("test_err", "val_err", "relative_l2"))  # intervals, ranks and checks
 
 
 @dataclass(frozen=True)
@@ -58,9 +60,9 @@ class _Source:
     has_pictures: bool
 
 
-def pack(store: Store, pictures: bool = True, models: bool = True) -> Packed:
-    """Pack a board; a packed one with newer live records is packed again with them. The same records give the same
-    bytes."""
+def pack(store: Store, pictures: bool = True, models: bool = True, all_errors: bool = True) -> Packed:
+    """Pack a board; a packed one with newer live records is packed again with them. Without ``all_errors`` only
+    `OWN_ERRORS` are kept by sample. The same records give the same bytes."""
     found = store.keys()  # refuses links
     if isinstance(store.packed.damage, Newer):
         raise StoreError(f"{store.path}: {store.packed.damage}; pack it with that version")
@@ -76,9 +78,9 @@ def pack(store: Store, pictures: bool = True, models: bool = True) -> Packed:
         if not sources:
             raise StoreError(f"no record in {store.path} can be read by this version; it is left as it is")
         shown = _shown(sources) if pictures else set()
-        if _is_news(store, sources, pictures):
+        if _is_news(store, sources, pictures, all_errors):
             _keep_damaged(store, sources)
-            _write(store, sources, shown)
+            _write(store, sources, shown, all_errors)
         store.live.remove_arrays_without_record()
         kept = store.models.pack({key: record for key in sources if (record := store.believed(key))}) if models else 0
         if not models:
@@ -117,12 +119,19 @@ def _shown(sources: Mapping[str, _Source]) -> set[str]:
     return {key for _, key in first.values()}
 
 
-def _is_news(store: Store, sources: Mapping[str, _Source], pictures: bool) -> bool:
+def _is_news(store: Store, sources: Mapping[str, _Source], pictures: bool, all_errors: bool) -> bool:
     """Whether a new pack would differ from the old one. If not, the old one stays, however it was compressed."""
     _, old_pictures = store.packed.hashes() or ("", "")
     drops_pictures = bool(old_pictures) and not pictures
     is_whole = not store.packed.damage and set(sources) == store.packed.keys()
-    return drops_pictures or not is_whole or any(source.files is store.live for source in sources.values())
+    if drops_pictures or not is_whole or any(source.files is store.live for source in sources.values()):
+        return True
+    return not all_errors and any(_is_dropped(name) for key in sources for name in store.packed.array_names(key))
+
+
+def _is_dropped(name: str) -> bool:
+    """Whether an array is left out of a pack that keeps the board's own errors alone."""
+    return name.startswith("error_") and name not in OWN_ERRORS
 
 
 def _keep_damaged(store: Store, sources: Mapping[str, _Source]) -> None:
@@ -147,15 +156,15 @@ def _free(path: Path) -> Path:
     return free
 
 
-def _write(store: Store, sources: Mapping[str, _Source], shown: Collection[str]) -> None:
+def _write(store: Store, sources: Mapping[str, _Source], shown: Collection[str], all_errors: bool) -> None:
     """Write the pack, read it back, install it, and only then remove the live files that are in it."""
-    install_pack(store.records_dir, {key: source.files for key, source in sources.items()}, shown)
+    install_pack(store.records_dir, {key: source.files for key, source in sources.items()}, shown, all_errors)
     for key, source in sources.items():
         if source.files is store.live:
             store.live.remove(key)
 
 
-def install_pack(folder: Path, sources: Mapping[str, Files], shown: Collection[str]) -> None:
+def install_pack(folder: Path, sources: Mapping[str, Files], shown: Collection[str], all_errors: bool = True) -> None:
     """Make one pack of the records of these keys, each read from where it is, in this order; those ``shown`` keep their
     pictures if they have any. What is written is read back and compared before it counts."""
     writer = PackWriter(folder)
@@ -163,7 +172,9 @@ def install_pack(folder: Path, sources: Mapping[str, Files], shown: Collection[s
     for key, files in sources.items():
         content, arrays = files.content(key), read_from(files, key, ())[1]
         pictures = _pictures(files, key, arrays, key in shown)
-        writer.add(key, content, _without_pictures(arrays), pictures)
+        dropped = set() if all_errors else {name for name in arrays if _is_dropped(name)}
+        arrays = {name: array for name, array in arrays.items() if name not in dropped}
+        writer.add(key, content, _without_pictures(arrays), pictures, {*dropped, *files.left_out(key)})
         written[key] = _fingerprint(content, arrays), pictures is not None
     try:
         fresh = writer.write()

@@ -7,6 +7,8 @@ Ranks       models are ranked on each of N tasks and the ranks averaged (ties sh
 
             (Demšar, "Statistical comparisons of classifiers over multiple data sets", JMLR 2006.) Ranks need complete
             rows: a model that did not finish every task is left out and named, never given a rank for what it skipped.
+            N counts families of tasks (`TaskSpec.family`), because the variants of one equation are no independent
+            evidence: in a family of several tasks, models are ranked by their average rank over these.
 Pareto      a row is on the front of its task if no other is at least as good in error and in cost, and better in one.
 Break-even  a trained model costs its training data and its training once and t_model per solve; the classical solver
             of equal accuracy costs t_solver per solve. The first is cheaper from
@@ -23,8 +25,9 @@ All functions take a leaderboard (a DataFrame as `tables.leaderboard` makes it) 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import numpy as np
 import pandas as pd
@@ -33,6 +36,7 @@ from ..base.errors import UsageError
 from ..trials.status import Status
 from .frames import GROUP
 
+NO_FAMILIES: Mapping[str, str] = MappingProxyType({})
 COSTS = ("fit_seconds", "predict_ms", "params_real", "flops_step", "fit_flops", "peak_memory_mb")
 
 
@@ -42,13 +46,15 @@ class Ranking:
 
     ranks       model -> average rank; index ``model``
     tasks       the tasks that were ranked on
+    families    how many families these belong to: the N above
     left_out    model -> how many tasks of the board it did not finish
-    difference  Nemenyi's critical difference; NaN with fewer than two models or tasks
+    difference  Nemenyi's critical difference; NaN with fewer than two models or families
     p_value     Friedman's test of "all models are alike"; NaN likewise
     """
 
     ranks: pd.Series
     tasks: list[str]
+    families: int
     left_out: dict[str, int]
     difference: float
     p_value: float
@@ -58,8 +64,24 @@ class Ranking:
         return indistinct(self.ranks, self.difference)
 
 
-def average_ranks(board: pd.DataFrame, models: Sequence[str] | None = None, alpha: float = 0.05) -> Ranking:
-    """Rank the models that finished every task; or ``models``, on the tasks that all of them finished."""
+def counted(ranking: Ranking) -> str:
+    """``12 tasks``; where some are variants of one equation, ``15 tasks of 9 families, each with one vote``."""
+    tasks = f"{len(ranking.tasks)} task{'s' * (len(ranking.tasks) != 1)}"
+    if ranking.families == len(ranking.tasks):
+        return tasks
+    return f"{tasks} of {ranking.families} famil{'ies' if ranking.families != 1 else 'y'}, each with one vote"
+
+
+def average_ranks(
+    board: pd.DataFrame,
+    models: Sequence[str] | None = None,
+    alpha: float = 0.05,
+    families: Mapping[str, str] = NO_FAMILIES,
+) -> Ranking:
+    """Rank the models that finished every task; or ``models``, on the tasks that all of them finished.
+
+    ``families``: task name -> family (`Registry.families`); a task that is not in it is a family of its own.
+    """
     errors = _errors_by_task(board)
     if models is None:
         chosen = errors.dropna(axis="columns")
@@ -68,16 +90,26 @@ def average_ranks(board: pd.DataFrame, models: Sequence[str] | None = None, alph
         if unknown:
             raise UsageError(f"no model {unknown[0]!r} on the board; it has {', '.join(map(str, errors))}")
         chosen = errors[list(models)].dropna(axis="index")
-    ranks = chosen.rank(axis="columns").mean().sort_values(kind="stable").rename("average_rank")
-    n, k = chosen.shape
+    votes = _votes(chosen, families)
+    ranks = votes.mean().sort_values(kind="stable").rename("average_rank")
+    n, k = votes.shape
     absent = errors.isna().sum()
     return Ranking(
         ranks,
         [str(task) for task in chosen.index],
+        n,
         {str(model): int(count) for model, count in absent.items() if model not in chosen},
         critical_difference(k, n, alpha) if k > 1 and n > 1 else math.nan,
-        _friedman(chosen) if k > 1 and n > 1 else math.nan,
+        _friedman(votes) if k > 1 and n > 1 else math.nan,
     )
+
+
+def _votes(errors: pd.DataFrame, families: Mapping[str, str]) -> pd.DataFrame:
+    """Families x models: the ranks that each family gives. Settings in brackets are variants, too."""
+    names = [str(task).partition("[")[0] for task in errors.index]
+    family = pd.Series([families.get(name, name) for name in names], index=errors.index, dtype=object)
+    within = errors.rank(axis="columns").groupby(family, sort=False).mean()
+    return within.round(9).rank(axis="columns")  # thirds of a rank are equal if they are equal but for rounding
 
 
 def _errors_by_task(board: pd.DataFrame) -> pd.DataFrame:
@@ -102,12 +134,12 @@ def critical_difference(k: int, n: int, alpha: float = 0.05) -> float:
     return float(studentized_range.ppf(1 - alpha, k, math.inf) / math.sqrt(2) * math.sqrt(k * (k + 1) / (6 * n)))
 
 
-def _friedman(errors: pd.DataFrame) -> float:
+def _friedman(votes: pd.DataFrame) -> float:
     """Iman and Davenport's form of Friedman's test, with average ranks for ties; p-value."""
     from scipy.stats import f
 
-    n, k = errors.shape
-    ranks = errors.rank(axis="columns").to_numpy()
+    n, k = votes.shape
+    ranks = votes.to_numpy()
     between = n * np.square(ranks.mean(axis=0) - (k + 1) / 2).sum()
     total = np.square(ranks - (k + 1) / 2).sum()
     if total == 0:

@@ -1,35 +1,46 @@
-"""`statistics.md`: average ranks and break-even of a board, where they can be computed."""
+"""`statistics.md`: how trained rows stand, average ranks and break-even of a board, where they can be computed."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from typing import Any
 
 import pandas as pd
 
 from ..base.plain_text import markdown
 from ..contract.registry import Registry
 from .frames import GROUP
+from .intervals import Errors
 from .ladders import crossing_lines, crossings, ladder_groups, top, with_levels
-from .ranking import NO_SOLVER, Ranking, average_ranks, break_even
+from .ranking import NO_SOLVER, Ranking, average_ranks, break_even, counted
+from .standing import standing, standing_page
 from .text import format_error
 
 
-def statistics_page(board: pd.DataFrame, registry: Registry, levels: pd.DataFrame | None = None) -> str:
-    """The page (``levels``: see `break_even`); empty if the board has too little for any of it."""
+def statistics_page(
+    board: pd.DataFrame,
+    registry: Registry,
+    levels: pd.DataFrame | None = None,
+    errors: Mapping[tuple[Any, ...], Errors] | None = None,
+) -> str:
+    """The page (``levels``: see `break_even`, ``errors``: see `standing`); empty if the board has too little for it."""
     parts = []
     ladder = _ladders(board, levels)
-    board = top(board)  # ranks and break-even are those of the largest budget
+    board = top(board)  # all else is of the largest budget
+    guesses, solvers = registry.models_in("guess"), registry.models_in("solver")
+    parts.append(standing_page(standing(board, guesses, solvers, errors)))
     if not board[GROUP].drop_duplicates()["task"].duplicated().any():
-        ranking = average_ranks(board)
-        if len(ranking.tasks) > 1 and len(ranking.ranks) > 1:
+        ranking = average_ranks(board, families=registry.families())
+        if ranking.families > 1 and len(ranking.ranks) > 1:
             parts.append(_ranks(ranking))
-    repaid = break_even(board, registry.models_in("solver"), registry.models_in("guess"), levels)
+    repaid = break_even(board, solvers, guesses, levels)
     repaid = repaid[repaid["note"] != NO_SOLVER]
     if len(repaid):
         parts.append(_break_even(repaid))
     if ladder:
         parts.append(ladder)
-    return "\n".join(parts)
+    return "\n".join(filter(None, parts))
 
 
 def _ranks(ranking: Ranking) -> str:
@@ -38,7 +49,7 @@ def _ranks(ranking: Ranking) -> str:
     rows = [(markdown(model), f"{rank:.2f}") for model, rank in ranking.ranks.items()]
     lines = [
         "## Average ranks\n",
-        f"Over {len(ranking.tasks)} tasks, among the models that finished all of them. Friedman's test that all are "
+        f"Over {counted(ranking)}, among the models that finished all of them. Friedman's test that all are "
         f"alike: p = {ranking.p_value:.2g}. Models whose ranks differ by less than {ranking.difference:.2f} (Nemenyi, "
         "5 %) can't be told apart by them.\n",
         tabulate(rows, headers=["model", "average rank"], tablefmt="github", disable_numparse=True) + "\n",

@@ -36,7 +36,7 @@ NEEDED = {
     "leaderboard": [*COMMON, "test_err_mean", "test_err_std", "n_seeds"],
 }
 TEXT = {"key", "task", "equation", "model", "scale", "budget", "metric", "status", "reason", "data_hash", "hardware"}
-TEXT |= {"data_id", "device", "training", "tuned_options", "converged", *trust.COLUMNS}
+TEXT |= {"data_id", "device", "training", "tuned_options", "converged", "deterministic", *trust.COLUMNS}
 WHOLE = ("seed", "n_train", "n_seeds")
 NUMBERS = {*RESULTS_COLUMNS, *LEADERBOARD_COLUMNS, *OPTIONAL, *LADDER_COLUMNS} - TEXT - {"training_free"}
 

@@ -26,13 +26,15 @@ from typing import Any
 from ..base.files import BadFile, read_plain
 from ..base.hashing import digest
 from ..contract.registry import BUILT_IN
+from ..trials.predictions import claimed_bytes
 from ..trials.record import Record
 from ..trials.store import Store
 from ..trials.validation import Invalid, Newer, parse_json
-from .verifying import CONFIRMED, CONTRADICTED, Finding
+from .findings import CONFIRMED, CONTRADICTED, Finding
 
 FILE, BOARD, PLUGIN, SCHEMA = "submission.json", "board", "plugin", 1
 MOST_FILES, LARGEST_TOTAL, LARGEST_SOURCE = 2000, 500 << 20, 1 << 20  # files; bytes of all, and of one Python file
+LARGEST_UNPACKED = 2 << 30  # bytes of all predictions, unpacked
 NAME = re.compile(r"[a-z0-9][a-z0-9_-]{1,63}")
 ALLOWED = re.compile(
     r"submission\.json|README\.md|verification\.(md|json)"
@@ -112,7 +114,8 @@ def _source(what: str, entry: Any) -> Source:
 def check(folder: Path, others: Iterable[Path] = ()) -> list[Finding]:
     """What is wrong with a submission, apart from its numbers; ``others`` are boards that it must not repeat. The first
     kind of trouble ends it: what has strange files is not read."""
-    for stage in (_check_files, _check_manifest, lambda place: _check_records(place, others)):
+    stages = (_check_files, _check_manifest, _check_predictions, lambda place: _check_records(place, others))
+    for stage in stages:
         found = [Finding("submission", CONTRADICTED, subject, detail) for subject, detail in stage(folder)]
         if found:
             return found
@@ -175,6 +178,18 @@ def source_digest(files: Iterable[Path]) -> str:
     return digest(sorted(hashlib.sha256(read_plain(file, LARGEST_SOURCE)).hexdigest() for file in files))
 
 
+def _check_predictions(folder: Path) -> Iterator[tuple[str, str]]:
+    """What they would unpack to, before anything unpacks them."""
+    total = 0
+    for path in sorted((folder / BOARD / "predictions").glob("*.h5")):
+        try:
+            total += claimed_bytes(path)
+        except BadFile as error:
+            yield path.relative_to(folder).as_posix(), str(error)
+    if total > LARGEST_UNPACKED:
+        yield f"{BOARD}/predictions", f"they unpack to {total} bytes; at most {LARGEST_UNPACKED} are taken"
+
+
 def _check_records(folder: Path, others: Iterable[Path]) -> Iterator[tuple[str, str]]:
     """Records belong to the plan, were made by the source that is submitted, and are in no other board."""
     store, manifest = Store(folder / BOARD), read_manifest(folder)
@@ -185,10 +200,19 @@ def _check_records(folder: Path, others: Iterable[Path]) -> Iterator[tuple[str, 
     if not keys:
         yield BOARD, "it holds no records"
         return
-    planned = {entry.key for entry in store.plan_file.read()[0].values()}
+    cells, _, complaints = store.plan_file.read()
+    if complaints:
+        yield from ((f"{BOARD}/plan.json", complaint) for complaint in complaints)
+        return
+    planned = {entry.key for entry in cells.values()}
     stores = [Store(path) for path in others]
     for key in keys:
-        if (record := store.believed(key)) is None:
+        try:
+            record, _ = store.read(key, ())
+        except Newer as error:  # what can't be checked here can't be taken
+            yield f"record {key}", str(error)
+            continue
+        except (BadFile, FileNotFoundError):
             continue  # `verify` says what is wrong with it
         cell = f"{record.trial.task_label} {record.trial.model_label} seed {record.trial.seed}"
         if key not in planned:
@@ -196,7 +220,8 @@ def _check_records(folder: Path, others: Iterable[Path]) -> Iterator[tuple[str, 
         for what, wrong in _strange_source(record, manifest):
             yield f"record {key} ({cell})", f"{what}: {wrong}"
         if record.provenance and (twin := _twin(store, key, stores)):
-            yield f"record {key} ({cell})", f"it is a copy of the one in {twin.name}"
+            name = (twin.parent if (twin.parent / FILE).is_file() else twin).name
+            yield f"record {key} ({cell})", f"it is a copy of the one in {name}"
 
 
 def _strange_source(record: Record, manifest: Manifest) -> Iterator[tuple[str, str]]:

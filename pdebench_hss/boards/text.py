@@ -9,26 +9,34 @@ import pandas as pd
 from ..base.plain_text import code, markdown
 from ..trials.status import Status
 from . import trust
-from .frames import GROUP
+from .frames import GROUP, is_deterministic
 from .ladders import change_text
 
+INTERVAL = "95 % interval"
 ALIKE = 3.0  # allowed ratio of model sizes in a table that compares methods and not sizes
 
 
 def to_markdown(board: pd.DataFrame) -> str:
-    """One table per group, as on the screen."""
+    """One table per group, as on the screen, and with the 95 % intervals of errors, for which a page has room."""
     from tabulate import tabulate
 
     parts = []
     for _, group in board.groupby(GROUP, sort=False, dropna=False):
         first = group.iloc[0]
         parts.append(f"## {markdown(title(first))} (`{code(first['task'])}`)\n\n{markdown(group_line(first))}\n")
-        headers = display_headers(group)
+        headers = display_headers(group, intervals=True)
         rows = [[markdown(cell) for cell in display_row(row, headers)] for _, row in group.iterrows()]
         parts.append(tabulate(rows, headers=headers, tablefmt="github", disable_numparse=True) + "\n")
-        if note := size_note(group):
-            parts.append(f"{markdown(note)}\n")
+        parts += [f"{markdown(note)}\n" for note in (seed_note(group), size_note(group)) if note]
     return "\n".join(parts)
+
+
+def seed_note(group: pd.DataFrame) -> str:
+    """Which rows are of one run because no seed changes them; empty where all are of one."""
+    if not (group["n_expected"] > 1).any():
+        return ""
+    once = group.loc[is_deterministic(group) & (group["n_seeds"] > 0), "model"]
+    return f"Deterministic, so run once and not once a seed: {', '.join(once)}." if len(once) else ""
 
 
 def size_note(group: pd.DataFrame) -> str:
@@ -44,10 +52,22 @@ def size_note(group: pd.DataFrame) -> str:
     return f"Sizes differ by more than a factor of three: {listed}, median {human_count(typical)} parameters."
 
 
-def display_headers(group: pd.DataFrame) -> list[str]:
+def display_headers(group: pd.DataFrame, *, intervals: bool = False) -> list[str]:
     """The columns of a table; whether rows are converged only if a smaller budget is there to tell."""
     known = "budget_change" in group and group["budget_change"].notna().any()
-    return ["#", "model", "error", "params", "fit", "predict", "skill", *(["converged"] if known else []), ""]
+    interval = [INTERVAL] if intervals and "err_low" in group and group["err_low"].notna().any() else []
+    return [
+        "#",
+        "model",
+        "error",
+        *interval,
+        "params",
+        "fit",
+        "predict",
+        "skill",
+        *(["converged"] if known else []),
+        "",
+    ]
 
 
 def title(row: pd.Series) -> str:
@@ -88,6 +108,7 @@ def display_row(row: pd.Series, headers: Sequence[str] = ()) -> list[str]:
         str(row["rank"]) if pd.notna(row["rank"]) else "–",
         str(row["model"]),
         error,
+        *([interval_text(row)] if INTERVAL in headers else []),
         params,
         _fit_time(row),
         f"{row['predict_ms']:.2g} ms" if pd.notna(row["predict_ms"]) else "–",
@@ -95,6 +116,14 @@ def display_row(row: pd.Series, headers: Sequence[str] = ()) -> list[str]:
         *([change_text(row) or "–"] if "converged" in headers else []),
         trust.noted(training_note(row), row) if row["status"] == Status.OK else _status_text(row),
     ]
+
+
+def interval_text(row: pd.Series) -> str:
+    """The 95 % interval of the error, or a dash if it is not known."""
+    low, high = row["err_low"], row["err_high"]
+    if pd.isna(low) or pd.isna(high):
+        return "–"
+    return f"[{format_error(low)}, {format_error(high)}]"
 
 
 def _fit_time(row: pd.Series) -> str:

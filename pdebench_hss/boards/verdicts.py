@@ -49,12 +49,12 @@ class Outcome:
 
     errors          of the seeds that ended well; None if none did
     diverged        how many seeds diverged
-    training_free   a closed form: with the same data every seed gives the same error
+    seedless        a closed form: with the same data every seed gives the same error
     """
 
     errors: Errors | None
     diverged: int = 0
-    training_free: bool = False
+    seedless: bool = False
 
     @property
     def finite(self) -> int:
@@ -67,7 +67,7 @@ class Outcome:
     @property
     def repeats(self) -> bool:
         """Whether training has no noise: several seeds show it by equal errors, a single one must be declared so."""
-        return self.errors.repeats if self.errors and self.finite > 1 else self.training_free
+        return self.errors.repeats if self.errors and self.finite > 1 else self.seedless
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ def examine(
 ) -> Finding:
     """Compare one cell of two boards, both of which tried it. ``relative``: errors are relative to the field's size."""
     certain = same_weights or (a.repeats and b.repeats)
-    if a.errors and b.errors and identical(a.errors, b.errors) and a.diverged == b.diverged:
+    if a.errors and b.errors and a.diverged == b.diverged and identical(a.errors, b.errors, a.repeats and b.repeats):
         return Finding(UNCHANGED, IDENTICAL)
     change = NOT_KNOWN
     if a.errors and b.errors:
@@ -139,13 +139,16 @@ def _verdict(found: Finding, p_adjusted: float, higher: bool) -> str:
     return BETTER if (found.change.change < 0) != higher else WORSE
 
 
-def identical(a: Errors, b: Errors) -> bool:
-    """Equal to the last bit; if only mean and deviation are known, equal up to the rounding of their sums."""
+def identical(a: Errors, b: Errors, repeats: bool = False) -> bool:
+    """Equal to the last bit; if only mean and deviation are known, equal up to the rounding of their sums.
+
+    What ``repeats`` on both sides may have been run for more seeds on one of them."""
     if a.by_seed and b.by_seed:
-        return sorted(a.by_seed.values()) == sorted(b.by_seed.values())
+        values = [sorted(set(e.by_seed.values()) if repeats else e.by_seed.values()) for e in (a, b)]
+        return values[0] == values[1]
     near = 1e-12 * max(a.mean, b.mean)
     scatter = [0.0 if math.isnan(errors.std) else errors.std for errors in (a, b)]
-    return a.n_seeds == b.n_seeds and abs(a.mean - b.mean) <= near and abs(scatter[0] - scatter[1]) <= near
+    return (repeats or a.n_seeds == b.n_seeds) and abs(a.mean - b.mean) <= near and abs(scatter[0] - scatter[1]) <= near
 
 
 @lru_cache(maxsize=1024)

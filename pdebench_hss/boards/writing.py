@@ -37,6 +37,7 @@ from .caveats import leaderboard_page
 from .intervals import by_start
 from .ladders import with_rungs
 from .ranking_page import statistics_page
+from .standing import errors_by_cell
 from .trust import FILE, Trust, trust_in, with_trust
 
 
@@ -56,9 +57,12 @@ def _write_board(store: Store, registry: Registry, folder: Path) -> tuple[pd.Dat
         raise StoreError(f"no record in {store.path} can be read by this version; its tables are left as they are")
     trials = with_trust(sorted_results(records), trust_of(store, records))
     board, references = tables.leaderboard(trials, errors), registry.reference_tables()
-    texts = {"leaderboard.md": leaderboard_page(board), "README.md": readme(records, store.commands(), references)}
+    texts = {
+        "leaderboard.md": leaderboard_page(board, registry.models_in("guess")),
+        "README.md": readme(records, store.commands(), references),
+    }
     frames = {"results.csv": trials, "leaderboard.csv": board}
-    if page := statistics_page(board, registry, tables.solver_levels(records)):
+    if page := statistics_page(board, registry, tables.solver_levels(records), errors_by_cell(trials, errors)):
         texts["statistics.md"] = page
     for reference in references:
         if reference_tables.has_rows(reference, board):
@@ -120,7 +124,7 @@ def readme(records: list[Record], commands: list[str], references: Iterable[Refe
         "Everything here but `records/` and `plan.json` is derived from these two by the program; don't edit it.",
         "\n".join(["Made by (each with `--out` naming this directory):", "", *_code(commands)]),
         "\n".join(["Rebuild the tables from the records, bit for bit:", "", *_code(["pdebench-hss leaderboard ."])]),
-        "\n".join(f"- {fact}" for fact in [*_trials(records), *_when(ran), *_machine(ran)]),
+        "\n".join(f"- {fact}" for fact in [*_trials(records), *_unkept(records), *_when(ran), *_machine(ran)]),
         "## Data\n\n" + _data(records),
         "## Files\n\n" + _files(references, records),
     ]
@@ -160,6 +164,20 @@ def _trials(records: list[Record]) -> list[str]:
     counts = Counter(record.status for record in records)
     order = sorted(counts, key=lambda status: (status != Status.OK, status))
     return [f"Trials: {len(records)} ({', '.join(f'{counts[status]} {status}' for status in order)})"]
+
+
+def _unkept(records: list[Record]) -> list[str]:
+    """Why models can't be loaded from this board, by model and reason; nothing where none was to be kept."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for record in records:
+        named = record.artefacts.get("model", {})
+        if record.status is Status.OK and "reason" in named:
+            found.setdefault((record.trial.model_label, named["reason"]), []).append(record.trial.task_label)
+    return [
+        f"Not kept: `{code(model)}` on {markdown(', '.join(dict.fromkeys(tasks)))} "
+        f"({len(tasks)} trial{'s' * (len(tasks) > 1)}): {markdown(reason)}"
+        for (model, reason), tasks in sorted(found.items())
+    ]
 
 
 def _when(ran: list[Record]) -> list[str]:

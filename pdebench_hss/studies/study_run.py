@@ -21,7 +21,7 @@ import pandas as pd
 from ..base.devices import DEFAULT_PRECISION
 from ..base.files import replacing
 from ..base.plain_text import write_csv
-from ..boards.frames import results
+from ..boards.frames import YES, is_deterministic, results
 from ..contract.reference_table import ReferenceTable, printed
 from ..contract.registry import Registry
 from ..contract.selection import split
@@ -130,7 +130,8 @@ def study_table(study: Study, records: Sequence[Record], references: Sequence[Re
         {**dict(zip(key, names, strict=True)), **_point(group), "paper_err": _printed(references, *map(str, names[:2]))}
         for names, group in trials.groupby(key, sort=False, dropna=False)
     ]
-    return pd.DataFrame(rows, columns=[*POINT, *study.columns, *MEASURED])
+    said = ["deterministic"] if is_deterministic(trials).any() else []  # tables of earlier versions don't say
+    return pd.DataFrame(rows, columns=[*POINT, *study.columns, *MEASURED, *said])
 
 
 def _printed(references: Sequence[ReferenceTable], task: str, model: str) -> float | None:
@@ -153,6 +154,7 @@ def _point(trials: pd.DataFrame) -> dict[str, Any]:
         "reason": "" if bad.empty else bad["reason"].iloc[0],
         **{name: "|".join(sorted(set(good[name].dropna()))) for name in ("data_hash", "hardware")},
         "training_free": bool(trials["training_free"].any()),
+        "deterministic": YES if is_deterministic(trials).all() else "",
     }
 
 

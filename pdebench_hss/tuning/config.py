@@ -13,7 +13,7 @@ from ..runs.config import PLACES, RunConfig, check_keys
 
 SAMPLERS = ("tpe", "qmc", "random")
 VAL = "20%"
-OWN = ("tries", "seed", "sampler", "max_params", "file")
+OWN = ("tries", "only", "seed", "sampler", "max_params", "file")
 
 
 @dataclass(frozen=True)
@@ -21,6 +21,7 @@ class TuneConfig(RunConfig):
     """``out``, where records of tries go, follows from ``file``; ``seeds`` is the one ``seed``."""
 
     tries: int = 12
+    only: str | None = None
     seed: int = 0
     sampler: str = "tpe"
     max_params: str | int | None = None
@@ -43,6 +44,11 @@ class TuneConfig(RunConfig):
     def largest(self) -> int | None:
         """The number of parameters that no try may exceed; None: in proportion to each model's default."""
         return None if self.max_params is None else int(parse_count(self.max_params, "--max-params"))
+
+    @property
+    def options(self) -> list[str] | None:
+        """The options to tune, where the others keep their defaults; None: all that a model's space has."""
+        return None if self.only is None else [name.strip() for name in self.only.split(",") if name.strip()]
 
     @property
     def command(self) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ..base.errors import UsageError
+from ..base.errors import UsageError, did_you_mean
 from ..base.hashing import digest
 from ..contract.description import describe
 from ..contract.model import RATES, ModelSpec
@@ -81,6 +81,7 @@ def subjects(config: TuneConfig, registry: Registry, plan: Plan) -> list[Subject
     """The models of a plan that are trained, each on each of its tasks. Baselines have nothing to tune."""
     typed = {choice.label: choice.options for choice in registry.choose_models(config.models)}
     found = []
+    known: dict[str, None] = {}  # every option that some space has
     for cell in plan.cells:
         model = registry.model(cell.trial.model)
         if cell.action is Action.SKIP or model.spec.training_free or not model.spec.is_trained():
@@ -89,9 +90,15 @@ def subjects(config: TuneConfig, registry: Registry, plan: Plan) -> list[Subject
         task = cell.dataset.spec.info(trial.scale, trial.task_params)
         options = typed[trial.model_label]
         space = ask(model, cell.dataset.spec, lambda spec=model.spec, task=task: spec.search_for(task))
-        space = {name: found for name, found in space.items() if name not in options}
+        known |= dict.fromkeys(space)
+        wanted = space if config.options is None else config.options
+        space = {name: found for name, found in space.items() if name in wanted and name not in options}
         largest = config.largest or LARGER * count_on_meta(model.spec, task, trial.hparams).real
         found.append(Subject(model.spec, trial, cell.dataset, space, options, largest))
     if not found:
         raise UsageError("nothing to tune: none of the models is trained on any of the tasks")
+    for name in config.options or []:
+        if name not in known:
+            hint = did_you_mean(name, known)
+            raise UsageError(f"--only {name}: no model here tunes it.{hint}  Options: {', '.join(known)}")
     return found

@@ -1,6 +1,6 @@
 """A trained model evaluated again without training: on other data, or to confirm a score.
 
-    first half   weights -> the model, built for the data's task -> predictions of the test inputs
+    first half   weights -> the model, built for the data's task -> predictions of the test inputs, or of held-out ones
     second half  these or kept predictions, and the answers -> errors of each sample, by every metric
 
 Both run like the two halves of a trial: the model's code in one process, which sees no answers, and the scoring in
@@ -28,16 +28,18 @@ from ..data import cache as data
 from ..data.dataset import Resized
 from ..metrics.measuring import measure
 from ..training.evaluation import Predictor
-from ..training.metrics import mean_errors, sample_errors
+from ..training.metrics import mean_errors, mean_of, sample_errors
 from ..training.trial_device import torch_device
 from ..trials import predictions, warm, weights
+from ..trials.fitting import held_out_of
 from ..trials.keeping import build, build_seed, normalizer_from
 from ..trials.record import Record
 from ..trials.store import Store
+from ..trials.trial import Trial
 from ..workers import exchange
 from ..workers.events import Crashed, Done, Ended, Failed
+from ..workers.jobs import Job
 from ..workers.pool import WorkerPool
-from ..workers.worker import Job
 from .loading import model_spec, task_info
 from .regridding import carry, refusal
 
@@ -51,7 +53,8 @@ class Again:
     """What to compute: plain values from which a worker finds everything.
 
     ``data`` names the file in the cache, ``resized`` is its size if that differs from the scale's; the first ``count``
-    test samples are used, all if None. ``scoring_files`` are the plugin files that the scorer may load.
+    test samples are used, all if None. ``held_out`` asks for the samples of train that the trial held out as well;
+    these are always predicted from the weights. ``scoring_files`` are the plugin files that the scorer may load.
     """
 
     board: str
@@ -63,6 +66,7 @@ class Again:
     resized: Resized | None = None
     count: int | None = None
     interpolate: bool = False
+    held_out: bool = False
     plugin_files: tuple[str, ...] = ()
     scoring_files: tuple[str, ...] = ()
 
@@ -74,7 +78,7 @@ class Again:
 @dataclass(frozen=True)
 class Outcome:
     """Errors by metric, of each sample and their means; or why there are none: the model or its data were ``refused``,
-    or something ``failed``."""
+    or something ``failed``. ``no_val`` says why there is no error of held-out samples, if they were asked for."""
 
     means: dict[str, float] = field(default_factory=dict)
     samples: dict[str, np.ndarray] = field(default_factory=dict)
@@ -82,6 +86,7 @@ class Outcome:
     sha256: str = ""
     refused: str = ""
     failed: str = ""
+    no_val: str = ""
 
 
 def run_all(work: Sequence[Again], jobs: int, done: Callable[[int], None]) -> Iterator[tuple[Again, Outcome]]:
@@ -89,7 +94,7 @@ def run_all(work: Sequence[Again], jobs: int, done: Callable[[int], None]) -> It
     named = {item.id: item for item in work}
     todo = [
         Job(item.id, f"{HERE}:predict", {"work": item}, then=f"{HERE}:score")
-        if item.source == WEIGHTS
+        if item.source == WEIGHTS or item.held_out
         else Job(item.id, f"{HERE}:score", {"work": item})
         for item in named.values()
     ]
@@ -125,14 +130,26 @@ def predict(emit: Any, work: Again) -> dict[str, Any]:
         predictor = _predictor(work, record, store, registry, dataset)
     except (PdebenchError, BadFile) as error:
         return {"refused": str(error)}
-    samples = blind.load(dataset, dataset.spec.cases, data.data_dir() / work.data, apart=True)
+    if work.source == KEPT:
+        return _of_held_out(work, record, dataset, predictor)
+    found = _of_held_out(work, record, dataset, predictor) if work.held_out else {}
+    samples = blind.load(dataset, dataset.spec.cases, data.data_dir() / work.data, apart=work.plugin_files)
     assert samples.test_inputs is not None
     inputs = samples.test_inputs[: work.count]
     here, trained = samples.task, predictor.task
     if trained.grid == here.grid:
-        return {"prediction": predictor(inputs), "how": REBUILT}
+        return {**found, "prediction": predictor(inputs), "how": REBUILT}
     answers = predictor(carry(inputs, here, trained))
-    return {"prediction": carry(answers, trained, here), "how": INTERPOLATED}
+    return {**found, "prediction": carry(answers, trained, here), "how": INTERPOLATED}
+
+
+def _of_held_out(work: Again, record: Record, dataset: data.Dataset, predictor: Predictor) -> dict[str, Any]:
+    try:
+        return {"val_prediction": predictor(_held_out(work, record.trial, dataset).inputs)}
+    except Exception as error:  # of the model's code, on which kept predictions don't depend
+        if work.source == WEIGHTS:
+            raise
+        return {"refused": f"{type(error).__name__}: {error}".splitlines()[0]}
 
 
 def _predictor(work: Again, record: Record, store: Store, registry: Registry, dataset: data.Dataset) -> Predictor:
@@ -194,17 +211,18 @@ def score(emit: Any, work: Again, left: str = "") -> dict[str, Any]:
     path = data.data_dir() / work.data
     header, test = data.verify(path), data.read_split(dataset, path, "test")
     test = data.Split(test.inputs[: work.count], test.outputs[: work.count])
-    how = ""
+    found = exchange.view(left)["value"] if left else {}
+    refused = str(found.get("refused", ""))[:2000]
     if work.source == KEPT:
         try:
             prediction = predictions.read(_kept_file(work, record), record, test.outputs.shape)
         except BadFile as error:
             return {"refused": str(error)}
+    elif refused:
+        return {"refused": refused}
     else:
-        found = exchange.view(left)["value"]
-        if "refused" in found:
-            return {"refused": str(found["refused"])[:2000]}
-        prediction, how = found["prediction"], str(found["how"])
+        prediction = found["prediction"]
+    how = str(found.get("how", ""))
     if prediction.shape != test.outputs.shape:
         raise DataError(f"the prediction has shape {prediction.shape}, the answers {test.outputs.shape}")
     if not np.isfinite(prediction).all():
@@ -212,16 +230,25 @@ def score(emit: Any, work: Again, left: str = "") -> dict[str, Any]:
     task = dataset.spec.info(dataset.scale, dataset.params)
     errors = sample_errors(prediction, test.outputs, task.spec.metric, task.mask)
     further = measure(registry, task, test.inputs, prediction, test.outputs, known=errors)
-    return {
-        "means": {**mean_errors(errors), **further.means},
-        "samples": {**errors, **further.samples},
-        "how": how,
-        "sha256": header.sha256,
-    }
+    means, samples = {**mean_errors(errors), **further.means}, {**errors, **further.samples}
+    if work.held_out and not refused:
+        outputs = _held_out(work, record.trial, dataset).outputs
+        samples["val_err"] = sample_errors(found["val_prediction"], outputs, task.spec.metric, task.mask)["test_err"]
+        means["val_err"] = mean_of(samples["val_err"])
+    return {"means": means, "samples": samples, "how": how, "sha256": header.sha256, "no_val": refused}
 
 
 def _kept_file(work: Again, record: Record) -> Path:
     return Store(work.board).predictions.path(record)
+
+
+def _held_out(work: Again, trial: Trial, dataset: data.Dataset) -> data.Split:
+    """The samples of train that the trial held out: drawn again, by its task and seeds."""
+    count = trial.n_train + trial.val
+    train = data.read_split(dataset, data.data_dir() / work.data, "train", count)
+    held = held_out_of(trial, dataset)
+    assert held is not None
+    return data.Split(train.inputs[held], train.outputs[held])
 
 
 def _dataset(work: Again, record: Record, registry: Registry) -> data.Dataset:

@@ -43,7 +43,8 @@ def choose_record(
     **further: Any,
 ) -> Record:
     """The one matching record. ``model`` and ``task`` are names or labels such as ``net[width=16]``; ``further`` are
-    fields of the trial (`FURTHER`). Raises `UsageError` with the choices if there is not exactly one."""
+    fields of the trial (`FURTHER`). A deterministic model has one record for all seeds. Raises `UsageError` with the
+    choices if there is not exactly one."""
     trials = list(board_trials(store))
     if key is not None:
         found = [trial for trial in trials if trial.key.startswith(key)]
@@ -52,7 +53,7 @@ def choose_record(
     else:
         found = _labelled(store, trials, "task", task)
         found = _labelled(store, found, "model", model)
-        if seed is not None:
+        if seed is not None and not all(trial.deterministic for trial in found):
             found = _with(found, "seed", seed)
         for name, value in further.items():
             if value is not None:

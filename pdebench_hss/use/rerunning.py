@@ -29,7 +29,8 @@ import pandas as pd
 
 from ..base import devices
 from ..base.errors import PdebenchError, UsageError
-from ..boards.verifying import CONFIRMED, CONTRADICTED, UNCHECKED, cell_of
+from ..boards.findings import CONFIRMED, CONTRADICTED, UNCHECKED
+from ..boards.verifying import cell_of
 from ..contract.budget import CLOCKS
 from ..contract.registry import Registry
 from ..data.cache import Dataset, ensure
@@ -186,7 +187,7 @@ def compare(
         return ended(CONTRADICTED, reason=f"{words}, on the same machine with the same versions")
     if _within_rounding(stated, found, names):
         return ended(CONFIRMED, ROUNDING)
-    if record.trial.training_free:
+    if record.trial.training_free or record.trial.deterministic:
         return ended(CONTRADICTED, reason=f"{words}, more than rounding explains, and nothing in it is random")
     if (width := _half_width(seeds, trials)) is None:
         return ended(UNCHECKED, reason=f"{words}; one seed has no interval, and {_listed(differences)}")

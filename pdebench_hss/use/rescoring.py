@@ -11,6 +11,9 @@ Rounding: an error e of a sample may differ by ``share * e + floor * s``, where 
 entirely wrong (e divided by the sample's relative error). From predictions, only the metrics' own sums can round
 differently, in double precision. From weights, a whole network can, in its own precision, perhaps on another machine.
 
+``val_err`` is checked like the others: its samples are drawn again by task and seed. No predictions of them are kept,
+so it takes the weights; without them it is not checked, and the reason is given.
+
 Records are never changed: they are a trial's statement when it ended, under its hash. Metrics that a record lacks
 because they were added later are written to ``rescored.csv`` on request.
 """
@@ -38,6 +41,7 @@ from .sources import Ensure, own_data, own_dataset, scored_records
 CONFIRMED, ROUNDED, CONTRADICTED, UNCHECKED = "confirmed", "within rounding", "contradicted", "not checked"
 TOLERANCE = {KEPT: (1e-9, 1e-12), WEIGHTS: (1e-3, 1e-5)}  # share of the error, and of an entirely wrong prediction's
 FILE = "rescored.csv"
+VAL = "val_err"
 
 
 @dataclass(frozen=True)
@@ -49,6 +53,7 @@ class Verdict:
     means       every metric that was computed, by name
     added       those of them that the record lacks
     absent      metrics of the record that can't be computed here
+    no_val      why ``val_err`` is among these
     """
 
     record: Record
@@ -60,6 +65,7 @@ class Verdict:
     means: Mapping[str, float] = field(default_factory=dict)
     added: tuple[str, ...] = ()
     absent: tuple[str, ...] = ()
+    no_val: str = ""
 
 
 def rescore(
@@ -100,6 +106,7 @@ def _work(
         data=own_data(record, registry, ensure),
         task_params=record.trial.task_params,
         data_seed=record.trial.data_seed,
+        held_out=bool(record.trial.val) and store.models.has(record),
         plugin_files=files,
         scoring_files=scoring_files(files, dataset.task.origin.file, registry),
     )
@@ -112,7 +119,7 @@ def _source(store: Store, record: Record, sources: Sequence[str]) -> str:
         if source == WEIGHTS:
             if store.models.has(record):
                 return source
-            reasons.append(f"no model: {record.artefacts.get('model', {}).get('reason') or 'it was not kept'}")
+            reasons.append(f"no model: {_no_model(record)}")
         else:
             try:
                 store.predictions.path(record)
@@ -122,18 +129,23 @@ def _source(store: Store, record: Record, sources: Sequence[str]) -> str:
     raise NoPredictions("; ".join(reasons))
 
 
+def _no_model(record: Record) -> str:
+    return str(record.artefacts.get("model", {}).get("reason") or "it was not kept")
+
+
 def judge(record: Record, stated: Mapping[str, np.ndarray], outcome: Outcome, source: str) -> Verdict:
     """``stated``: the errors of each sample that the record holds, by metric."""
     if outcome.refused or outcome.failed:
         return Verdict(record, UNCHECKED, source, outcome.refused or outcome.failed)
     common = [name for name in stated if name in outcome.samples]
-    scale = stated.get("relative_l2")
     worst, metric, same = 0.0, "", True
     for name in common:
         same = same and np.array_equal(stated[name], outcome.samples[name], equal_nan=True)
-        gap = excess(stated[name], outcome.samples[name], scale, TOLERANCE[source])
+        tolerance = TOLERANCE[WEIGHTS if name == VAL else source]
+        gap = excess(stated[name], outcome.samples[name], _relative(name, stated), tolerance)
         if gap > worst:
             worst, metric = gap, name
+    absent = tuple(name for name in record.metrics if name not in outcome.means)
     verdict = CONFIRMED if same else ROUNDED if worst <= 1 else CONTRADICTED
     return Verdict(
         record,
@@ -144,8 +156,18 @@ def judge(record: Record, stated: Mapping[str, np.ndarray], outcome: Outcome, so
         metric,
         outcome.means,
         added=tuple(name for name in outcome.means if name not in record.metrics),
-        absent=tuple(name for name in record.metrics if name not in outcome.means),
+        absent=absent,
+        no_val=(outcome.no_val or f"no model: {_no_model(record)}") if VAL in absent else "",
     )
+
+
+def _relative(name: str, stated: Mapping[str, np.ndarray]) -> np.ndarray | None:
+    """The relative error of each sample; of held-out ones, by the scale of the test samples."""
+    relative = stated.get("relative_l2")
+    if name != VAL or relative is None or "test_err" not in stated:
+        return relative
+    scale = float(np.mean(stated["test_err"] / np.maximum(relative, np.finfo(float).tiny)))
+    return stated[VAL] / max(scale, np.finfo(float).tiny)
 
 
 def excess(a: np.ndarray, b: np.ndarray, relative: np.ndarray | None, tolerance: tuple[float, float]) -> float:

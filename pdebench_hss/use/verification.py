@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -17,7 +18,7 @@ from ..base.plain_text import markdown
 from ..base.version import __version__
 from ..boards import trust
 from ..boards.claims import result_of
-from ..boards.verifying import CONFIRMED, CONTRADICTED, UNCHECKED, Finding
+from ..boards.findings import CONFIRMED, CONTRADICTED, UNCHECKED, Finding
 from ..trials.store import Store
 
 SCHEMA = 1
@@ -34,7 +35,8 @@ CHECKS = {
 }
 VERDICTS = (CONFIRMED, CONTRADICTED, UNCHECKED)
 NAME = "verification"
-MOST = 50  # findings of one kind that the Markdown report lists; the JSON report has all
+MOST = 50  # lines of one kind in the Markdown report; the JSON report has all findings
+HASH = re.compile(r"\b[0-9a-f]{12,64}\b")
 
 
 @dataclass(frozen=True)
@@ -99,12 +101,33 @@ def to_markdown(found: Verification) -> str:
     ]
     if ways := Counter(f"{finding.check}: {finding.how}" for finding in found.having(CONFIRMED) if finding.how):
         parts.append("\n".join(f"- {markdown(way)}: {count}" for way, count in sorted(ways.items())))
-    for title, verdict in (("Contradicted", CONTRADICTED), ("Not checked", UNCHECKED)):
-        if those := found.having(verdict):
-            lines = [f"- {f.check}: {markdown(f.subject)}: {markdown(f.detail)}" for f in those[:MOST]]
-            lines += [f"- and {len(those) - MOST} more"] if len(those) > MOST else []
-            parts += [f"## {title}", "\n".join(lines)]
+    if contradicted := found.contradicted:
+        parts += ["## Contradicted", _listed(_by_reason(contradicted, apart=5))]
+    if unchecked := found.having(UNCHECKED):
+        parts += ["## Not checked", _listed(_by_reason(unchecked))]
     return "\n\n".join(parts) + "\n"
+
+
+def _by_reason(findings: Sequence[Finding], apart: int = 1) -> list[str]:
+    """A line for each reason that more than ``apart`` of them have in common; reasons that differ in hashes alone are
+    one. The others have lines of their own."""
+    groups: dict[tuple[str, str], list[Finding]] = {}
+    for finding in findings:
+        groups.setdefault((finding.check, HASH.sub("", finding.detail)), []).append(finding)
+    return [
+        f"{first.check}: {first.subject}{_and_others(others)}: {first.detail}"
+        for found in groups.values()
+        for first, others in ([(found[0], len(found) - 1)] if len(found) > apart else [(one, 0) for one in found])
+    ]
+
+
+def _and_others(count: int) -> str:
+    return f" and {count} other{'s' * (count > 1)}" if count else ""
+
+
+def _listed(lines: Sequence[str]) -> str:
+    more = [f"and {len(lines) - MOST} more"] if len(lines) > MOST else []
+    return "\n".join(f"- {markdown(line)}" for line in [*lines[:MOST], *more])
 
 
 def write_reports(found: Verification, folder: Path) -> list[Path]:

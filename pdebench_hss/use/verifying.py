@@ -24,16 +24,9 @@ from pathlib import Path
 
 from ..base.errors import PdebenchError, UsageError
 from ..boards import trust
-from ..boards.verifying import (
-    CONFIRMED,
-    CONTRADICTED,
-    UNCHECKED,
-    Finding,
-    cell_of,
-    check_files,
-    check_records,
-    check_tables,
-)
+from ..boards.findings import CONFIRMED, CONTRADICTED, UNCHECKED, Finding
+from ..boards.table_checks import check_tables
+from ..boards.verifying import cell_of, check_files, check_records
 from ..contract.registry import Registry
 from ..data import cache
 from ..runs.reporter import Reporter
@@ -85,8 +78,11 @@ def _verify(store: Store, registry: Registry, request: Request, reporter: Report
     if any(finding.detail.startswith("it is a symbolic link") for finding in findings):
         return findings  # nothing else is read
     findings += check_records(store)
-    findings += check_tables(store, registry)
     bad = {finding.key for finding in findings if finding.verdict == CONTRADICTED and finding.key}
+    if lost := [f for f in findings if f.verdict == CONTRADICTED and f.check == "records"]:
+        findings.append(Finding("tables", UNCHECKED, "all tables", f"{len(lost)} of their records can't be used"))
+    else:
+        findings += check_tables(store, registry)
     good = [record for record in store.current() if record.key not in bad]
     findings += _check_data(good, registry, request)
     if request.rescore:

@@ -237,7 +237,7 @@ def test_the_same_records_give_the_same_bytes_in_whatever_order_they_came(tmp_pa
         write_board(store, Registry())
         assert {path.name: path.read_bytes() for path in paths} == contents[-1]
     assert contents[0] == contents[1]
-    assert set(contents[0]) == {"results.csv", "leaderboard.csv", "leaderboard.md", "README.md"}
+    assert set(contents[0]) == {"results.csv", "leaderboard.csv", "leaderboard.md", "README.md", "statistics.md"}
 
 
 def test_a_superseded_trial_leaves_the_table(tmp_path):

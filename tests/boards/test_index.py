@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 from factories.boards import page_record, page_trial, usual_board, write_board
@@ -10,9 +11,14 @@ from factories.boards import page_record, page_trial, usual_board, write_board
 from pdebench_hss.base.errors import UsageError
 from pdebench_hss.boards import trust
 from pdebench_hss.boards.claims import result_of
-from pdebench_hss.boards.index import boards_below, write_index
+from pdebench_hss.boards.findings import CONFIRMED
+from pdebench_hss.boards.index import boards_below, rewrite_tables, write_index
 from pdebench_hss.boards.reading import read_board
+from pdebench_hss.boards.table_checks import check_tables
+from pdebench_hss.contract.registry import load_registry
 from pdebench_hss.trials.store import Store
+
+ROOT = Path(__file__).parents[2]
 
 
 def index(folder) -> dict:
@@ -47,7 +53,7 @@ def test_the_same_boards_give_the_same_bytes_and_a_new_result_the_same_address(t
     Store(board).add_to_plan([newer])
     Store(board).put(page_record(newer, 0.05))
     (after,) = index(tmp_path)["cells"]
-    assert after["id"] == before["id"]
+    assert (after["id"], after["address"]) == (before["id"], before["address"])
     assert (before["error"], after["error"]) == (0.1, 0.05)
     assert before["keys"] != after["keys"]
 
@@ -59,7 +65,10 @@ def test_levels_of_trust_and_boards_in_folders_are_in_it(tmp_path):
     trust.write_checks(board, [trust.Check(record.key, result, "re-run", "equal to the bit", "m", 1.7e9, "1")])
     found = index(tmp_path)
     assert found["boards"] == [
-        {"path": "more/a", "rows": 1, "trials": 2, "trust": {"re-run": 1, "self-reported": 1}, "submission": None}
+        {
+            **{"path": "more/a", "page": "boards/more/a/", "rows": 1, "trials": 2},
+            **{"trust": {"re-run": 1, "self-reported": 1}, "submission": None},
+        }
     ]
     assert found["cells"][0]["trust"] == "re-run 1, self-reported 1"
 
@@ -71,3 +80,29 @@ def test_a_folder_without_boards_is_refused_and_links_are_not_followed(tmp_path)
     write_board(tmp_path / "elsewhere", [page_record(page_trial(), 0.1)])
     (tmp_path / "leaderboards" / "a").symlink_to(tmp_path / "elsewhere")
     assert boards_below(tmp_path / "leaderboards") == []
+
+
+def test_the_committed_index_is_that_of_the_committed_boards(tmp_path):
+    """Whoever adds a board writes it again."""
+    made = write_index(ROOT / "leaderboards", tmp_path / "index.json")[0]
+    wrong = "leaderboards/index.json is not what its boards give: run `make index` and commit it"
+    assert (ROOT / "leaderboards" / "index.json").read_bytes() == made.read_bytes(), wrong
+    addresses = [cell["address"] for cell in json.loads(made.read_bytes())["cells"]]
+    assert len(set(addresses)) == len(addresses)  # no two cells of a site share one
+
+
+def test_tables_that_are_there_can_be_made_anew(tmp_path):
+    board = usual_board(tmp_path / "boards" / "a")
+    (board / "results.csv").write_text("of another version\n")
+    assert rewrite_tables(tmp_path / "boards", load_registry()) == [board / "results.csv"]
+    assert (board / "results.csv").read_text().startswith("key,")
+    assert not (board / "leaderboard.md").exists()
+    assert rewrite_tables(tmp_path / "boards", load_registry()) == []
+
+
+@pytest.mark.parametrize("board", boards_below(ROOT / "leaderboards"), ids=lambda path: path.name)
+def test_committed_tables_are_those_of_the_committed_records(board):
+    """To the byte: what somebody reads there is what today's code makes of the records. Not all need be there."""
+    wrong = [f for f in check_tables(Store(board), load_registry()) if f.verdict != CONFIRMED]
+    advice = "run `make index` and commit what it wrote"
+    assert {f.detail for f in wrong} <= {"it is not there"}, advice

@@ -194,7 +194,7 @@ def test_a_board_of_one_seed_without_tuning_or_a_ladder_says_so():
     said = caveats(board_of(rungs("net", {10: 0.1})))
     assert said == [
         "convergence was not measured: every model has one budget",
-        "options were not tuned: every model has its defaults",
+        "options were not tuned for this board: every model has its defaults",
         "every trained row has one seed: another training may end elsewhere",
     ]
     assert leaderboard_page(board_of(rungs("net", {10: 0.1}))).startswith("Read with care:\n\n- convergence was not")

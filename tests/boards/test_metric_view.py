@@ -148,8 +148,10 @@ def test_the_command_line(tmp_path, cli):
 def test_fronts_are_drawn_of_errors_only(tmp_path):
     board_by_time = read_board(board(tmp_path / "board"), metric=TIME).summary
     paths, complaints = draw_board(board_by_time, {}, tmp_path, ["png"], TIME)
-    assert [path.name for path in paths] == ["critical_difference.png"]
-    assert all("larger values are better" in complaint for complaint in complaints)
+    assert paths == []
+    few = [complaint for complaint in complaints if "families of tasks" in complaint]  # ranks would do, of more tasks
+    assert len(few) == 1
+    assert all("larger values are better" in complaint for complaint in complaints if complaint not in few)
 
 
 def test_metrics_are_listed_and_shown_with_their_formula(cli):

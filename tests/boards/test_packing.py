@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import shutil
+import subprocess
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,7 @@ from hypothesis import strategies as st
 
 from pdebench_hss.base.errors import StoreError, UsageError
 from pdebench_hss.boards import writing
+from pdebench_hss.boards.merging import merge
 from pdebench_hss.boards.packing import pack
 from pdebench_hss.boards.reading import read_board
 from pdebench_hss.contract.registry import load_registry
@@ -164,6 +166,28 @@ def test_pictures_are_small_and_know_what_is_outside_the_domain():
     assert list(small["picture_index"]) == [4, 0, 2]
 
 
+def test_of_further_metrics_the_means_alone_may_be_kept_and_tables_stay(tmp_path):
+    record = page_record(page_trial(), 0.1, pictures=False)
+    samples = {**record.samples, "error_vrmse": np.linspace(1, 3, 5)}
+    record = dataclasses.replace(record, samples=samples, metrics={**record.metrics, "vrmse": 2.0})
+    board = write_board(tmp_path / "board", [record])
+    before = tables(board)
+    pack(Store(board))
+    whole = shutil.copytree(board, tmp_path / "whole")
+    pack(Store(board), all_errors=False)
+    assert Store(board).get(record.key).metrics == record.metrics
+    assert {*Store(board).samples(record.key)} == {"error_test_err", "curve_steps", "curve_losses"}
+    assert tables(board) == before
+    packed = files(board)
+    for again in (True, False):  # what is gone stays gone, and is known to be
+        pack(Store(board), all_errors=again)
+        assert files(board) == packed
+    for name, order in {"a": (board, whole), "b": (whole, board)}.items():  # of two copies the whole one counts
+        merge(order, tmp_path / name, load_registry())
+        assert "error_vrmse" in Store(tmp_path / name).samples(record.key)
+        assert files(tmp_path / name) == files(tmp_path / "a")
+
+
 def test_without_pictures_there_is_no_file_of_them_and_the_page_has_none(board):
     pack(Store(board))
     done = pack(Store(board), pictures=False)
@@ -302,7 +326,8 @@ def test_arrays_can_be_read_with_numpy_alone_as_the_module_says(board):
 
 
 def test_the_command_says_what_was_saved_and_run_goes_on_beside_the_pack(cli, toys, tmp_path):
-    run = ("run", "--plugin", toys, "--models", "mean", "--tasks", "toy", "--scale", "smoke", "--executor", "inline")
+    chosen = ("--models", "toy_conv", "--tasks", "toy", "--scale", "smoke")
+    run = ("run", "--plugin", toys, *chosen, "--executor", "inline")
     assert cli(*run, "--out", "board").code == 0
     packed = cli("pack", "board")
     assert (packed.code, packed.err) == (0, "")
@@ -320,8 +345,20 @@ def test_the_command_says_what_was_saved_and_run_goes_on_beside_the_pack(cli, to
 # --- the boards of this repository ------------------------------------------------------------------------------------
 
 
+def tracked(folder: str) -> list[Path]:
+    """Files in git; without git all that are there, as in a source distribution."""
+    listed = subprocess.run(["git", "ls-files", "-z", folder], cwd=ROOT, capture_output=True, text=True, check=False)
+    found = [ROOT / name for name in listed.stdout.split("\0") if name] or [*(ROOT / folder).rglob("*")]
+    return [path for path in found if path.is_file()]
+
+
 def test_the_committed_boards_are_few_small_files():
-    found = [path for path in (ROOT / "leaderboards").rglob("*") if path.is_file() and path.name != ".lock"]
-    found = [path for path in found if "latest" not in path.relative_to(ROOT).parts]
-    assert len(found) <= 150
-    assert sum(path.stat().st_size for path in found) <= 12_000_000
+    """Those of this repository, and each submission: how many others add is not for it to say."""
+    shelf = ROOT / "leaderboards" / "submissions"
+    own = [path for path in tracked("leaderboards") if shelf not in path.parents]
+    assert len(own) <= 150
+    assert sum(path.stat().st_size for path in own) <= 12_000_000
+    for submission in (folder for folder in shelf.iterdir() if folder.is_dir()):
+        files = tracked(f"leaderboards/submissions/{submission.name}")
+        assert len(files) <= 40
+        assert sum(path.stat().st_size for path in files) <= 3_000_000

@@ -15,6 +15,7 @@ import pdebench_hss as pb
 from pdebench_hss.base.errors import UsageError
 from pdebench_hss.boards.frames import LEADERBOARD_COLUMNS, results
 from pdebench_hss.boards.ranking import average_ranks, break_even, critical_difference, indistinct, pareto
+from pdebench_hss.contract.registry import load_registry
 from pdebench_hss.trials.store import Store
 
 # Demšar 2006, table 5(a): critical values q at 0.05 for 2 to 10 classifiers.
@@ -69,6 +70,37 @@ def test_ties_share_their_mean_rank():
     assert ranking.ranks.to_dict() == {"m1": 1.25, "m0": 1.75, "m2": 3.0}
     alike = average_ranks(board_from(np.full((3, 3), 0.1)))
     assert alike.p_value == 1.0
+
+
+def test_a_family_of_variants_has_one_vote():
+    # m0 wins on three variants of one equation and loses on two other equations
+    errors = np.array([[0.1, 0.2], [0.1, 0.2], [0.1, 0.2], [0.2, 0.1], [0.2, 0.1]])
+    alone = average_ranks(board_from(errors))
+    assert (alone.families, alone.ranks.to_dict()) == (5, {"m0": 1.4, "m1": 1.6})
+    ranking = average_ranks(board_from(errors), families={f"task{i}": "same" for i in range(3)})
+    assert (ranking.families, len(ranking.tasks)) == (3, 5)
+    assert ranking.ranks.to_dict() == pytest.approx({"m1": 4 / 3, "m0": 5 / 3})
+    assert ranking.difference == pytest.approx(critical_difference(2, 3))
+    assert ranking.difference > alone.difference
+
+
+def test_the_models_of_a_family_are_ranked_by_their_average_over_its_variants():
+    errors = np.array([[0.1, 0.2, 0.3], [0.1, 0.3, 0.2], [0.3, 0.2, 0.1]])
+    ranking = average_ranks(board_from(errors), families={"task0": "one", "task1": "one"})
+    assert ranking.ranks.to_dict() == {"m2": 1.75, "m0": 2.0, "m1": 2.25}  # (1, 2.5, 2.5) and (3, 2, 1)
+
+
+def test_settings_of_a_task_are_variants_of_it():
+    board = board_of(*(row(task, m, e) for task in ("a", "a[k=2]", "b") for m, e in (("m", 0.1), ("n", 0.2))))
+    assert average_ranks(board).families == 2
+
+
+def test_built_in_variants_of_one_equation_are_one_family():
+    families = load_registry().families()
+    poisson = {family for task, family in families.items() if task.startswith("poisson_")}
+    assert poisson == {"poisson"}
+    assert families["gray_scott_forward"] == families["gray_scott_inverse"]
+    assert len(set(families.values())) == 12
 
 
 def test_a_model_that_did_not_finish_everything_is_left_out_and_named():

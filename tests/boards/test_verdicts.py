@@ -169,7 +169,7 @@ def test_three_seeds_that_diverge_can_be_chance_among_many_cells_and_more_seeds_
 
 
 def test_a_closed_form_that_diverges_broke_with_one_seed_as_well():
-    fine, gone = Outcome(Errors.of({0: 0.1}), training_free=True), Outcome(None, 1, training_free=True)
+    fine, gone = Outcome(Errors.of({0: 0.1}), seedless=True), Outcome(None, 1, seedless=True)
     assert verdict(fine, gone) == "broke"
     assert verdict(gone, fine) == "mended"
 
@@ -180,7 +180,7 @@ def test_a_closed_form_that_diverges_broke_with_one_seed_as_well():
 def sampled(*matrix, training_free: bool = False) -> Outcome:
     matrix = np.array(matrix)
     errors = Errors.of(dict(enumerate(matrix.mean(axis=1))), dict(enumerate(matrix)))
-    return Outcome(errors, training_free=training_free)
+    return Outcome(errors, seedless=training_free)
 
 
 HARDNESS = np.random.default_rng(0).lognormal(0, 0.5, 48)
@@ -225,7 +225,7 @@ def test_a_relative_error_at_rounding_does_not_change():
 def test_the_committed_boards_of_one_seed_each_are_told_apart_nowhere(simulation):
     """Nothing changed; judged by test samples, 56, 62 and 56 of 78 cells were called better or worse. In two of them
     all seeds diverged, as tables have it since."""
-    board = read_board(ROOT / "leaderboards" / "small-cpu")
+    board = read_board(ROOT / "leaderboards" / "first" / "small-cpu")
     for i, j in itertools.combinations(range(3), 2):
         found = simulation.one_seed_verdicts(board, i, j)
         assert found["one seed: can't tell"] == 76

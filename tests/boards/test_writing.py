@@ -158,7 +158,7 @@ def test_the_cost_of_data_is_that_of_the_training_samples():
 
 def test_what_generating_cost_is_kept_with_the_data_and_reaches_the_board(toys, tmp_path):
     options = {"models": "mean", "tasks": "toy_slow", "scale": "smoke", "executor": "inline", "plugins": [toys]}
-    trials = pb.run(out=str(tmp_path / "board"), **options)
+    trials = pb.run(out=str(tmp_path / "board"), **options).results
     # its generator sleeps 0.3 s per block of samples; 12 train samples are made in blocks of 8 and 4, 4 test in one
     expected = 12 * (3 * 0.3) / 16
     assert trials.loc[0, "data_seconds"] == pytest.approx(expected, rel=0.2)

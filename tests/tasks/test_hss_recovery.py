@@ -72,7 +72,7 @@ def test_enough_samples_recover_the_operator_exactly_and_too_few_do_not(tmp_path
             train_size=samples,
             executor="inline",
             out=str(tmp_path / "board"),
-        )
+        ).results
         errors[samples] = board.set_index(board["model"].str.partition("[")[0])["test_err"]
     assert errors[5]["hss_fit"] > 0.1
     assert errors[8]["hss_fit"] < 1e-12

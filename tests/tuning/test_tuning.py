@@ -214,6 +214,12 @@ def test_what_is_typed_in_brackets_is_not_tuned():
     assert set(chosen.tries[1].options) == {"lr"}
 
 
+def test_only_what_is_named_is_tuned():
+    (chosen,) = tuning(models="one_step_wide", only="lr", tries=4).execute()
+    assert len({one.record.parameters["real"] for one in chosen.tries}) == 1
+    assert {name for one in chosen.tries for name in one.options} == {"lr"}
+
+
 def test_a_model_that_never_works_has_its_reason_and_the_others_go_on():
     works, never = tuning(models="one_step,never", tries=3).execute()
     assert works.best.error < 1
@@ -230,6 +236,7 @@ def test_a_model_that_never_works_has_its_reason_and_the_others_go_on():
         ({"out": "tuned"}, "--out tuned: the chosen options go to a YAML file; write tuned.yaml"),
         ({"budget": "steps=10,40"}, "--budget steps=10,40: every try has the same budget; name one"),
         ({"max_params": "none"}, "--max-params: 'none' is not a number"),
+        ({"models": "one_step_wide", "only": "lr,widht"}, "--only widht: no model here tunes it. Did you mean 'width'"),
         ({"val": "10"}, "10 of 10 training samples of task 'identity' would be held out, which leaves none"),
         ({"models": "mean,linear"}, "nothing to tune"),
         ({"models": "wrong_space"}, "search names 'widht', which is not among its options. Did you mean 'width'"),

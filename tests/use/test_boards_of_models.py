@@ -43,7 +43,7 @@ def record_of(board: Path, label: str, seed: int = 0, task: str = "toy"):
 def test_a_model_loaded_in_a_fresh_process_predicts_what_was_scored(board, plugins):
     found = answers(board, plugins)
     hidden = {name for name in found if name.startswith(("kept_hidden", "kept_words"))}
-    assert len(found) == 2 * 8 + 4
+    assert len(found) == 2 * 7 + 1 + 4  # one model is deterministic, and has one seed
     assert {name for name, same in found.items() if same is not True} == hidden
 
 
@@ -157,6 +157,11 @@ def test_a_model_whose_state_is_not_all_it_learned_is_not_kept_and_says_why(boar
         load_model(board, "kept_hidden", "toy", plugins=plugins)
     with pytest.raises(UsageError, match="is a dict, not a tensor"):
         load_model(board, "kept_words", "toy", plugins=plugins)
+    told = [line for line in (board / "README.md").read_text().splitlines() if line.startswith("- Not kept: ")]
+    assert [line.partition(":")[2].partition(":")[0] for line in told] == [
+        *(" `kept_hidden` on toy (2 trials)", " `kept_words` on toy (2 trials)")
+    ]
+    assert "part of what it learned is not in it" in told[0]
 
 
 def test_models_may_be_left_out_or_limited_in_size(tmp_path, plugins):
@@ -188,11 +193,13 @@ def test_a_run_says_what_it_kept_and_what_not(cli, toys):
 
 def test_whether_models_are_kept_changes_neither_keys_nor_errors(tmp_path, plugins):
     options = {"models": "toy_conv", "tasks": "toy", "scale": "smoke", "plugins": plugins, "executor": "inline"}
-    kept = run(out=str(tmp_path / "a"), **options)
-    left_out = run(out=str(tmp_path / "b"), keep_models=False, **options)
+    board = run(out=str(tmp_path / "a"), **options)
+    kept = board.results
+    left_out = run(out=str(tmp_path / "b"), keep_models=False, **options).results
     assert kept.key.tolist() == left_out.key.tolist()
     assert kept.test_err.tolist() == left_out.test_err.tolist()
-    assert load_model(kept, plugins=plugins).record.key == kept.key[0]  # the table knows its board
+    for known in (board, kept):  # both know the directory
+        assert load_model(known, plugins=plugins).record.key == kept.key[0]
 
 
 # --- kills ------------------------------------------------------------------------------------------------------------

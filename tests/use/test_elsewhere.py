@@ -14,6 +14,7 @@ from pdebench_hss.base.errors import UsageError
 from pdebench_hss.base.files import BadFile
 from pdebench_hss.boards.evaluations import read
 from pdebench_hss.cli.evaluate import evaluate as command
+from pdebench_hss.cli.rescore import rescore as rescore_command
 from pdebench_hss.contract.registry import load_registry
 from pdebench_hss.contract.selection import Choice
 from pdebench_hss.data.cache import ensure
@@ -33,12 +34,12 @@ ANY_GRID = {"fno", "deeponet", "coarse_solver", "persistence"}
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
-    """A board with models and predictions, and the cache that its data are in."""
+    """A board with models, predictions and held-out samples, and the cache that its data are in."""
     folder = tmp_path_factory.mktemp("elsewhere")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PDEBENCH_HSS_CACHE", str(folder / "cache"))
         config = {"models": MODELS, "tasks": "burgers_1d", "scale": "smoke", "device": "cpu", "jobs": 1}
-        Run(make_config({**config, "keep_predictions": True, "out": str(folder / "board")})).execute()
+        Run(make_config({**config, "keep_predictions": True, "val": "25%", "out": str(folder / "board")})).execute()
     return folder
 
 
@@ -115,6 +116,26 @@ def test_every_number_of_a_board_is_confirmed_to_the_bit(board, source):
     assert {model: v.verdict for model, v in found.items()} == dict.fromkeys(MODELS.split(","), CONFIRMED)
     assert {v.source for v in found.values()} == {source}
     assert all(set(v.record.metrics) == set(v.means) for v in found.values())
+    assert all("val_err" in v.means for v in found.values())  # drawn again, and predicted by the weights
+
+
+def test_a_held_out_error_that_was_changed_is_contradicted(board):
+    record = record_of(board, "fno")
+    arrays = {**board.samples(record.key), "error_val_err": 0.99 * board.samples(record.key)["error_val_err"]}
+    metrics = {**record.metrics, "val_err": float(arrays["error_val_err"].mean())}
+    board.live.write(dataclasses.replace(record, metrics=metrics, samples=arrays))
+    for source in (KEPT, WEIGHTS):
+        found = verdicts(board, source)["fno"]
+        assert (found.verdict, found.metric) == (CONTRADICTED, "val_err")
+
+
+def test_without_a_model_the_held_out_error_is_not_checked_and_the_command_says_so(board, capsys):
+    for record in scored_records(board):
+        board.models.remove(record.key)
+    rescore_command(source=board.path)
+    said = capsys.readouterr().out
+    assert "6 confirmed to the bit, 0 within rounding, 0 contradicted, 0 not checked (6 from predictions)" in said
+    assert "val_err of 6 records is not checked: no model: " in said
 
 
 def test_a_record_that_states_another_error_is_contradicted_and_the_command_says_so(board, cli):
@@ -160,7 +181,8 @@ def test_where_nothing_differs_the_error_is_the_recorded_one_to_the_bit(board):
     found = rows(board, Condition(Choice("burgers_1d"), (32,), 0))
     for record in scored_records(board):
         row = found.loc[record.trial.model]
-        assert {name: row[name] for name in record.metrics} == record.metrics
+        tested = {name: value for name, value in record.metrics.items() if name != "val_err"}
+        assert {name: row[name] for name in tested} == tested
         assert row["data_hash"] == record.data["sha256"]
 
 
@@ -200,7 +222,7 @@ def test_grids_are_read_as_people_write_them():
 def test_the_command_writes_a_table_that_grows_and_figures(board, cli):
     first = cli("evaluate", str(board.path), "--grid", "32,64", "--models", "fno,linear", "--samples", "2")
     assert first.code == 0, first.err
-    assert "its weights belong to a grid of 32" in first.out
+    assert "its weights belong to a grid of 32" in " ".join(first.out.split())
     folder = board.path / "evaluations"
     assert len(read(folder)) == 4
     assert (folder / "burgers_1d_resolution.png").stat().st_size > 5000

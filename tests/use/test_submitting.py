@@ -7,20 +7,26 @@ import gzip
 import json
 import os
 import shutil
+import zipfile
 from pathlib import Path
 
+import h5py
 import pytest
+from bad_packs import edit_pack, line_of
 
 from pdebench_hss.base.errors import UsageError
 from pdebench_hss.boards import submissions
+from pdebench_hss.boards.findings import CONFIRMED, CONTRADICTED
 from pdebench_hss.boards.packing import pack
-from pdebench_hss.boards.verifying import CONFIRMED, CONTRADICTED
+from pdebench_hss.cli.verify import verified
 from pdebench_hss.contract.registry import load_registry
+from pdebench_hss.trials.record import Record
 from pdebench_hss.trials.store import Store
 from pdebench_hss.use.submitting import other_boards, plugin_files, submit
 from pdebench_hss.use.verification import Verification
 from pdebench_hss.use.verifying import Request, verify
 
+FILES = [str(Path(__file__).parents[1] / "toys" / name) for name in ("toy_plugin.py", "kept_plugin.py")]
 WORDS = {"licence": "CC-BY-4.0", "contact": "https://example.org/me", "install": {}}
 
 
@@ -34,11 +40,18 @@ def checked(folder: Path) -> Verification:
     return Verification(folder.name, submissions.check(folder), seed=0)
 
 
-@pytest.fixture
-def folder(board, plugins, tmp_path) -> Path:
+@pytest.fixture(scope="module")
+def submitted(made, tmp_path_factory) -> Path:
     """A submission of the board of toys."""
-    submit(board, tmp_path / "submissions", "toys-1", load_registry(plugins), checked, **WORDS)
-    return tmp_path / "submissions" / "toys-1"
+    shelf = tmp_path_factory.mktemp("submitted")
+    submit(made / "board", shelf, "toys-1", load_registry(FILES), checked, **WORDS)
+    return shelf / "toys-1"
+
+
+@pytest.fixture
+def folder(submitted, board, tmp_path) -> Path:
+    """A copy of it to damage, where `submit` would have put it."""
+    return Path(shutil.copytree(submitted, tmp_path / "submissions" / "toys-1"))
 
 
 def numbers(folder: Path, plugins) -> set[tuple[str, str]]:
@@ -113,27 +126,119 @@ def test_one_that_contradicts_itself_is_not_written(board, plugins, tmp_path):
 # --- bad ones, each by name -------------------------------------------------------------------------------------------
 
 
-def forged(folder: Path, change) -> None:
-    """Unpack the records, change one, hash it again and pack again: a careful forger."""
+def manifest(folder: Path, **changes) -> None:
+    content = json.loads((folder / "submission.json").read_text())
+    (folder / "submission.json").write_text(json.dumps({**content, **changes}))
+
+
+def sources(folder: Path) -> dict:
+    return json.loads((folder / "submission.json").read_text())["plugins"]
+
+
+def toys_of(store: Store) -> list[Record]:
+    """Two seeds of one model on one task."""
+    return [r for r in store.current() if (r.trial.task_label, r.trial.model_label) == ("toy", "toy_conv")]
+
+
+def forge(folder: Path, *results: tuple[Record, dict, dict]) -> None:
+    """As somebody careful does it: errors, the arrays that they are means of, all hashes, and the pack."""
     store = Store(folder / "board")
-    record = next(r for r in store.current() if r.trial.model == "toy_conv" and r.status == "ok")
-    store.live.write(change(record, store.samples(record.key)))
+    for record, metrics, arrays in results:
+        store.live.write(dataclasses.replace(record, metrics=metrics, samples=arrays))
     pack(store)
     (folder / "board" / ".lock").unlink()
 
 
-def test_edited_numbers_are_found(folder, plugins):
-    def cheaper(record, samples):
-        arrays = {n: 0.9 * a if n.startswith("error_") else a for n, a in samples.items()}
-        return dataclasses.replace(record, metrics={n: 0.9 * v for n, v in record.metrics.items()}, samples=arrays)
-
-    forged(folder, cheaper)
-    assert complaints(folder) == []
-    found = numbers(folder, plugins)
-    assert {check for check, _ in found} == {"scores", "tables"}
+def edit_numbers(folder: Path) -> None:
+    store = Store(folder / "board")
+    record = toys_of(store)[0]
+    arrays = {n: 0.9 * a if n.startswith("error_") else a for n, a in store.samples(record.key).items()}
+    forge(folder, (record, {name: 0.9 * value for name, value in record.metrics.items()}, arrays))
 
 
-def test_swapped_arrays_are_found(folder, plugins):
+def swap_results(folder: Path) -> None:
+    store = Store(folder / "board")
+    a, b = toys_of(store)
+    forge(folder, (a, b.metrics, store.samples(b.key)), (b, a.metrics, store.samples(a.key)))
+
+
+def swap_arrays(folder: Path) -> None:
+    """Where the pack says that they are, hashed again."""
+
+    def swap(lines) -> None:
+        a, b = (line_of(lines, "toy_conv", seed) for seed in (0, 1))
+        a["samples"], b["samples"] = b["samples"], a["samples"]
+
+    edit_pack(folder / "board", swap, sealed=True)
+
+
+def copy_a_record(folder: Path) -> None:
+    """From a board that the plan does not know."""
+    store = Store(folder / "board")
+    cells, commands, _ = store.plan_file.read()
+    gone = next(iter(cells))
+    store.plan_file.write({cell: planned for cell, planned in cells.items() if cell != gone}, commands, {})
+
+
+def leave_the_directory(folder: Path) -> None:
+    plugins = sources(folder)
+    manifest(
+        folder, plugins={**plugins, "model toy_conv": {**plugins["model toy_conv"], "files": ["../../secrets.py"]}}
+    )
+
+
+def link(folder: Path) -> None:
+    (folder / "board" / "plan.json").unlink()
+    (folder / "board" / "plan.json").symlink_to("/etc/passwd")
+
+
+def ten_thousand_files(folder: Path) -> None:
+    for number in range(10_000):
+        (folder / "plugin" / f"m{number}.py").touch()
+
+
+def bomb(folder: Path) -> None:
+    index = folder / "board" / "records" / "packed.jsonl.gz"
+    index.write_bytes(gzip.compress(bytes(200 << 20)))
+    assert index.stat().st_size < 1 << 20
+
+
+BAD = {
+    "edited numbers": (edit_numbers, "scores", "toy toy_conv seed 0", "is stated as"),
+    "swapped results": (swap_results, "scores", "toy toy_conv seed 1", "is stated as"),
+    "swapped arrays": (swap_arrays, "records", "", "and the mean of the errors behind it"),
+    "a record of another board": (copy_a_record, "submission", "record ", "not in the plan of this board"),
+    "missing plugin source": (
+        lambda folder: (folder / "plugin" / "toy_modules.py").unlink(),
+        *("submission", "model toy_conv", "its source is missing: plugin/toy_modules.py is not there"),
+    ),
+    "a path that leaves": (
+        leave_the_directory,
+        "submission",
+        "submission.json",
+        "'../../secrets.py' leaves the directory",
+    ),
+    "10,000 files": (ten_thousand_files, "submission", "toys-1", "it has more than 2000 files"),
+    "a symbolic link": (link, "submission", "board/plan.json", "it is a symbolic link"),
+    "a bomb": (bomb, "submission", "board/records", "packed.jsonl.gz can't be used: a line has more than"),
+    "another schema": (
+        lambda folder: manifest(folder, schema=2),
+        *("submission", "submission.json", "it has schema 2; this pdebench-hss reads schema 1"),
+    ),
+}
+
+
+@pytest.mark.parametrize("bad", BAD)
+def test_a_bad_submission_is_refused_by_name(folder, bad):
+    """As the command does it, with what the submission brings and nothing else."""
+    damage, check, subject, detail = BAD[bad]
+    damage(folder)
+    found = verified(folder, "0", "0", check == "scores", 0, 1, None, [])
+    named = [f.subject for f in found.contradicted if f.check == check and detail in f.detail]
+    assert [name for name in named if name.startswith(subject)]
+
+
+def test_a_changed_file_of_arrays_is_found(folder, plugins):
     path = folder / "board" / "records" / "packed.samples.npz"
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 1
@@ -143,13 +248,8 @@ def test_swapped_arrays_are_found(folder, plugins):
 
 def test_a_record_copied_from_another_board_is_found(folder, board):
     assert complaints(folder, board)[0][1] == "it is a copy of the one in board"
-    store = Store(folder / "board")
-    cells, commands, _ = store.plan_file.read()
-    gone = next(iter(cells))
-    store.plan_file.write({cell: planned for cell, planned in cells.items() if cell != gone}, commands, {})
-    ((subject, detail),) = complaints(folder)
-    assert subject.startswith("record ")
-    assert detail == "it is not in the plan of this board; was it copied from another?"
+    other = shutil.copytree(folder, folder.with_name("toys-2"))
+    assert complaints(folder, other / "board")[0][1] == "it is a copy of the one in toys-2"
 
 
 def test_boards_that_it_must_not_repeat_are_those_beside_it(folder, board, tmp_path):
@@ -159,20 +259,13 @@ def test_boards_that_it_must_not_repeat_are_those_beside_it(folder, board, tmp_p
     assert other_boards(folder) == [board, folder.with_name("toys-2") / "board"]
 
 
-def test_missing_and_other_source_are_found(folder):
-    (folder / "plugin" / "toy_modules.py").unlink()
-    assert ("model toy_conv", "its source is missing: plugin/toy_modules.py is not there") in complaints(folder)
+def test_other_source_is_found(folder):
     (folder / "plugin" / "toy_modules.py").write_text("pass\n")
     assert ("model toy_conv", "its files are not those that its sha256 names") in complaints(folder)
 
 
-def manifest(folder: Path, **changes) -> None:
-    content = json.loads((folder / "submission.json").read_text())
-    (folder / "submission.json").write_text(json.dumps({**content, **changes}))
-
-
 def test_a_plugin_that_is_left_out_and_records_of_another_source_are_found(folder):
-    plugins = json.loads((folder / "submission.json").read_text())["plugins"]
+    plugins = sources(folder)
     manifest(folder, plugins={what: source for what, source in plugins.items() if what != "model toy_conv"})
     assert "its source (toy_plugin.py) is missing from the submission" in complaints(folder)[0][1]
     changed = folder / "plugin" / "toy_modules.py"
@@ -186,7 +279,7 @@ def test_a_plugin_that_is_left_out_and_records_of_another_source_are_found(folde
 
 @pytest.mark.parametrize("path", ["../../secrets.py", "/etc/passwd", "plugin/../../x.py", "board/plan.json", "a\\b.py"])
 def test_paths_that_leave_the_directory_are_refused(folder, path):
-    plugins = json.loads((folder / "submission.json").read_text())["plugins"]
+    plugins = sources(folder)
     manifest(folder, plugins={**plugins, "model toy_conv": {**plugins["model toy_conv"], "files": [path]}})
     ((subject, detail),) = complaints(folder)
     assert subject == "submission.json"
@@ -214,19 +307,12 @@ def test_a_manifest_that_is_none_is_refused(folder, changes, message):
 
 
 def test_links_and_pipes_are_refused_before_anything_is_read(folder):
-    (folder / "board" / "plan.json").unlink()
-    (folder / "board" / "plan.json").symlink_to("/etc/passwd")
+    link(folder)
     os.mkfifo(folder / "README.md")
     assert set(complaints(folder)) == {
         ("board/plan.json", "it is a symbolic link"),
         ("README.md", "it is not a regular file"),
     }
-
-
-def test_ten_thousand_files_are_refused_without_reading_them(folder):
-    for number in range(10_000):
-        (folder / "plugin" / f"m{number}.py").touch()
-    assert complaints(folder) == [("toys-1", "it has more than 2000 files; pack its board")]
 
 
 def test_too_many_bytes_are_refused(folder):
@@ -235,19 +321,43 @@ def test_too_many_bytes_are_refused(folder):
     assert "at most 524288000 are taken" in complaints(folder)[0][1]
 
 
-def test_a_bomb_is_refused_and_not_unpacked(folder):
-    index = folder / "board" / "records" / "packed.jsonl.gz"
-    index.write_bytes(gzip.compress(bytes(200 << 20)))
-    assert index.stat().st_size < 1 << 20
+def test_predictions_that_unpack_to_more_than_they_may_are_refused_and_not_unpacked(folder):
+    path = folder / "board" / "predictions" / f"{'0' * 24}.h5"
+    path.parent.mkdir()
+    with h5py.File(path, "w") as file:
+        file.create_dataset("prediction", (1 << 20, 300), "f8", chunks=(64, 300), compression="gzip")
+    assert path.stat().st_size < 1 << 20
+    expected = f"they unpack to {300 << 23} bytes; at most {2 << 30} are taken"
+    assert complaints(folder) == [("board/predictions", expected)]
+    path.write_bytes(b"not HDF5")
     ((subject, detail),) = complaints(folder)
-    assert subject == "board/records"
-    assert "packed.jsonl.gz can't be used: a line has more than" in detail
+    assert (subject, "it can't be read" in detail) == (f"board/predictions/{path.name}", True)
 
 
-def test_records_and_plans_of_another_schema_are_named(folder):
+def test_a_bomb_among_the_models_is_named_and_not_unpacked(folder, plugins):
+    path = folder / "board" / "models" / "packed.zip"
+    with zipfile.ZipFile(path) as pack:
+        names = pack.namelist()
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as pack:
+        for name in names:
+            pack.writestr(name, bytes(1 << 20))
+    findings = verify(Store(folder / "board"), load_registry(plugins), Request(data="0", rescore=False))
+    found = {f.detail for f in findings if f.verdict == CONTRADICTED}
+    assert f"models/packed.zip: {names[0]} is compressed or too large, and is not unpacked" in found
+
+
+def test_records_of_another_schema_are_named(folder):
+    edit_pack(folder / "board", lambda lines: lines[1]["record"].update(schema=99), sealed=True)
+    ((subject, detail),) = complaints(folder)
+    assert subject.startswith("record ")
+    assert "newer pdebench-hss (schema 99" in detail
+
+
+def test_a_plan_of_another_schema_is_named(folder):
     plan = folder / "board" / "plan.json"
     plan.write_text(plan.read_text().replace('"schema": 4', '"schema": 99'))
-    assert complaints(folder)[0][1] == "it is not in the plan of this board; was it copied from another?"
+    ((subject, detail),) = complaints(folder)
+    assert (subject, "newer pdebench-hss (schema 99" in detail) == ("board/plan.json", True)
     findings = verify(Store(folder / "board"), load_registry(), Request(data="0", rescore=False))
     (finding,) = (f for f in findings if f.check == "plan")
     assert (finding.verdict, "newer pdebench-hss (schema 99" in finding.detail) == (CONTRADICTED, True)
