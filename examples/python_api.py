@@ -18,33 +18,34 @@ print("what a model is told:", task.task.grid, task.task.boundary, "rollout" if 
 
 # %% [markdown]
 # # Run models on it
-# One row per trial. The same call again runs only what is missing; options are those of `pdebench-hss run`.
+# It returns a board. The same call again runs only what is missing; options are those of `pdebench-hss run`.
 
 # %%
-results = pb.run(
+board = pb.run(
     models=["neural_hss", "resnet", "resnet[width=16]", "linear", "mean"],
     tasks="heat_1d",
     scale=SCALE,
     seeds=2,
     out="boards/first",
 )
-print(results[["model", "seed", "status", "test_err", "params_real", "fit_seconds"]])
+print(board.results[["model", "seed", "status", "test_err", "params_real", "fit_seconds"]])
 
 # %% [markdown]
 # # The leaderboard
 # Means over seeds, ranks, and skill: 0 is the best training-free baseline, 1 is a perfect model.
 
 # %%
-board = pb.leaderboard(results)
-print(board[["model", "test_err_mean", "test_err_std", "rank", "skill"]].to_string(index=False))
+print(board)
 
 # %% [markdown]
 # # Twice the budget, compared with the first board
 # Cell by cell, with an interval and a verdict: is the change real?
 
 # %%
-pb.run(models=["resnet", "linear"], tasks="heat_1d", scale=SCALE, seeds=2, out="boards/second", budget="steps=8")
-print(pb.compare("boards/first", "boards/second").to_string(index=False))
+second = pb.run(
+    models=["resnet", "linear"], tasks="heat_1d", scale=SCALE, seeds=2, out="boards/second", budget="steps=8"
+)
+print(board.compare(second).to_string(index=False))
 
 # %% [markdown]
 # # The record of one trial

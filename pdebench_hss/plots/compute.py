@@ -1,8 +1,8 @@
 """Error against compute, one figure per task: every model along the ladder of budgets that it was given.
 
-Trained models are lines through their budgets, with bars of their 95 % intervals. What is not trained (guesses, closed
-forms, the levels of a classical solver) does not depend on the budget: a horizontal line. A ring marks where one model
-overtakes another and both sides of it are told apart from noise (`boards.ladders`). What is far below all trained
+Trained models are lines through their budgets, with whiskers of their 95 % intervals. What is not trained (guesses,
+closed forms, the levels of a classical solver) does not depend on the budget: a horizontal line. A ring marks where one
+model overtakes another and both sides of it are told apart from noise (`boards.ladders`). What is far below all trained
 models is drawn on a floor, as an arrow with its value: a solver that is exact to rounding would flatten the rest.
 """
 
@@ -17,15 +17,21 @@ import pandas as pd
 
 from ..base.plain_text import in_figure
 from ..boards.ladders import Crossing, change_text, crossing_lines, unit_of
-from .style import CARETDOWN, End, Style, label_ends, label_of, log_ticks, new_figure, styles
+from .looks import Look
+from .style import CARETDOWN, End, label_ends, label_of, log_ticks, new_figure, whiskers
 
 WIDTH, HEIGHT = 7.4, 4.6
 
 
-def draw(group: pd.DataFrame, found: Sequence[Crossing], titles: Mapping[str, str], error: str = "test error") -> Any:
+def draw(
+    group: pd.DataFrame,
+    found: Sequence[Crossing],
+    titles: Mapping[str, str],
+    look: Mapping[str, Look],
+    error: str = "test error",
+) -> Any:
     """``group``: one ladder with the levels of its solver (`ladders.with_levels`); ``found``: its crossings."""
     models = list(dict.fromkeys(group.sort_values("training_free", kind="stable")["model"]))
-    look = styles(models, group.loc[group["training_free"].astype(bool), "model"], titles)
     figure = new_figure(WIDTH, HEIGHT)
     axes = figure.subplots()
     axes.set_xscale("log")
@@ -40,6 +46,8 @@ def draw(group: pd.DataFrame, found: Sequence[Crossing], titles: Mapping[str, st
             text = label_of(model, titles) + (f"  {last:.0e}" if last < floor else "")
             ends.append(End(text, amounts[-1], max(last, floor), look[model].colour))
     _rings(axes, group, found, floor)
+    above = group[~group["training_free"].astype(bool) & (group["test_err_mean"] >= floor)]
+    whiskers(axes, above["amount"], above["err_low"], above["err_high"], [look[m].colour for m in above["model"]])
     axes.set_xticks(amounts, [f"{amount:g}" for amount in amounts])
     axes.minorticks_off()
     axes.set_xlim(amounts[0] / 1.15, amounts[-1] * 1.08)
@@ -56,22 +64,20 @@ def floor_of(group: pd.DataFrame) -> float:
     return float(10.0 ** (math.floor(math.log10(trained.min())) - 1)) if len(trained) else 1e-6
 
 
-def _climb(axes: Any, rows: pd.DataFrame, amounts: Sequence[float], style: Style, floor: float) -> float:
+def _climb(axes: Any, rows: pd.DataFrame, amounts: Sequence[float], style: Look, floor: float) -> float:
     """A trained model; returns the error at its largest budget."""
     at, error = rows["amount"].to_numpy(float), rows["test_err_mean"].to_numpy(float)
     shown = np.maximum(error, floor)
-    bars = np.abs(np.stack([shown - rows["err_low"].fillna(0).clip(floor), rows["err_high"].fillna(0) - shown]))
-    bars = np.where(rows["err_low"].isna() | (error < floor), 0.0, bars)
-    axes.errorbar(
-        at, shown, bars, color=style.colour, linestyle=style.line, linewidth=style.width, marker=style.marker,
-        markersize=5.5, markerfacecolor=style.face, elinewidth=0.9, capsize=2, zorder=3,
+    axes.plot(
+        at, shown, color=style.colour, linestyle=style.line, linewidth=style.width, marker=style.marker,
+        markersize=5.5, markerfacecolor=style.face, zorder=3,
     )  # fmt: skip
     for x in at[error < floor]:
         axes.plot([x], [floor], marker=CARETDOWN, color=style.colour, zorder=4)
     return float(error[-1])
 
 
-def _flat(axes: Any, rows: pd.DataFrame, amounts: Sequence[float], style: Style, floor: float) -> float:
+def _flat(axes: Any, rows: pd.DataFrame, amounts: Sequence[float], style: Look, floor: float) -> float:
     """What does not depend on the budget; returns its error."""
     error = float(rows["test_err_mean"].iloc[-1])
     height = max(error, floor)

@@ -7,22 +7,28 @@ difference, which is drawn to scale above the axis.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from ..base.errors import UsageError
-from ..boards.ranking import Ranking
-from .style import FONT, label_of, new_figure, styles
+from ..boards.ranking import Ranking, counted
+from .looks import Look
+from .style import FONT, label_of, new_figure
 
+FEWEST = 5  # families of tasks: with fewer, hardly any difference of ranks is beyond chance
 ROW = 0.55  # between two names, in units of the diagram
 BAR = 0.28  # between two bars
 
 
-def draw(ranking: Ranking, titles: Mapping[str, str], baselines: Collection[str] = ()) -> Any:
+def draw(ranking: Ranking, titles: Mapping[str, str], look: Mapping[str, Look]) -> Any:
     count = len(ranking.ranks)
     if count < 2:
         raise UsageError("a critical-difference diagram needs at least two models that finished every task")
-    look = styles(map(str, ranking.ranks.index), baselines, titles)
+    if ranking.families < FEWEST:
+        raise UsageError(
+            f"a critical-difference diagram needs at least {FEWEST} families of tasks (variants of one equation are "
+            f"one); here are {counted(ranking)}"
+        )
     bars = ranking.indistinct if math.isfinite(ranking.difference) else []
     names_from = -0.45 - BAR * len(bars)  # names begin below the bars
     rows = -(-count // 2)
@@ -66,7 +72,7 @@ def _scale(axes: Any, count: int, difference: float) -> None:
 
 def notes(ranking: Ranking, titles: Mapping[str, str]) -> list[str]:
     lines = [
-        f"Average rank over {len(ranking.tasks)} tasks (1 is best); bars join models that differ by less than the "
+        f"Average rank over {counted(ranking)} (1 is best); bars join models that differ by less than the "
         f"critical difference (Nemenyi, 5 %). Friedman's test of no difference at all: p = {ranking.p_value:.2g}."
     ]
     if ranking.left_out:

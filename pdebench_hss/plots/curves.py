@@ -21,7 +21,8 @@ import pandas as pd
 
 from ..base.errors import UsageError
 from ..base.plain_text import in_figure
-from .style import CARETDOWN, FONT, End, Style, label_ends, label_of, log_ticks, new_figure, styles
+from .looks import Look, looks, series
+from .style import CARETDOWN, FONT, End, label_ends, label_of, log_ticks, new_figure, whiskers
 
 LABELS = {"n_train": "training samples", "beta": "β"}
 ERRORS = {"relative_l2": "relative L2 error on the test set", "trajectory_l2": "L2 trajectory error on the test set"}
@@ -57,11 +58,12 @@ def _line_column(table: pd.DataFrame, options: Mapping[str, Any]) -> str:
     return str(options.get("line", "model_name" if varied else "model"))
 
 
-def _styles(table: pd.DataFrame, line: str, shared: pd.Series, titles: Mapping[str, str]) -> dict[str, Style]:
+def _styles(table: pd.DataFrame, line: str, shared: pd.Series, titles: Mapping[str, str]) -> dict[str, Look]:
     """By series name; what stands in every panel, and baselines, are grey."""
     names = _series(table, line, shared)
-    grey = names[shared | (table["training_free"] & line.startswith("model"))]
-    return styles(names, grey, titles)
+    if line.startswith("model"):
+        return looks(names, names[shared | table["training_free"]], titles)
+    return series(names, names[shared])
 
 
 def _series(table: pd.DataFrame, line: str, shared: pd.Series) -> pd.Series:
@@ -70,7 +72,7 @@ def _series(table: pd.DataFrame, line: str, shared: pd.Series) -> pd.Series:
 
 
 def _panel(
-    axes: Any, table: pd.DataFrame, options: Mapping[str, Any], titles: Mapping[str, str], look: Mapping[str, Style]
+    axes: Any, table: pd.DataFrame, options: Mapping[str, Any], titles: Mapping[str, str], look: Mapping[str, Look]
 ) -> list[End]:
     """Draw one panel; returns the names that belong to the ends of its lines."""
     x, line, floor = options["x"], _line_column(table, options), float(options.get("floor", 0.0))
@@ -90,6 +92,10 @@ def _panel(
         rows = rows.sort_values(x, ascending=not options.get("reverse"))
         end = _line(axes, rows, x, look[name], floor)
         ends.append(End(_end_text(name, rows, floor, titles), *end, look[name].colour))
+    above = table[table["test_err_mean"] >= floor]
+    colours = [look[name].colour for name in names[above.index]]
+    low, high = (above["test_err_mean"] + sign * above["test_err_std"] for sign in (-1, 1))
+    whiskers(axes, above[x], low, high, colours)
     if marks := options.get("marks"):
         _marks(axes, table[~shared], line, marks, look)
     _ticks(axes, sorted(table[x].unique()))
@@ -101,18 +107,13 @@ def _panel(
     return ends
 
 
-def _line(axes: Any, rows: pd.DataFrame, x: str, style: Style, floor: float) -> tuple[float, float]:
-    """One series with error bars; returns its last point, the one at the right."""
+def _line(axes: Any, rows: pd.DataFrame, x: str, style: Look, floor: float) -> tuple[float, float]:
+    """One series; returns its last point, the one at the right."""
     at = rows[x].to_numpy(float)
-    error, spread = rows["test_err_mean"].to_numpy(float), rows["test_err_std"].fillna(0.0).to_numpy(float)
+    error = rows["test_err_mean"].to_numpy(float)
     below = error < floor
     shown = np.where(below, floor, error)
     axes.plot(at, shown, color=style.colour, linestyle=style.line, linewidth=style.width, zorder=2 + style.filled)
-    bars = ~below & (spread > 0)
-    down = np.minimum(spread, 0.9 * shown)  # a bar through zero has no end on a logarithmic axis
-    axes.errorbar(
-        at[bars], shown[bars], [down[bars], spread[bars]], fmt="none", ecolor=style.colour, elinewidth=0.9, capsize=2
-    )
     for where, marker in ((~below, style.marker), (below, CARETDOWN)):
         axes.plot(
             at[where], shown[where], linestyle="", marker=marker, color=style.colour, markerfacecolor=style.face,
@@ -126,7 +127,7 @@ def _end_text(name: str, rows: pd.DataFrame, floor: float, titles: Mapping[str, 
     return label_of(name, titles) + (f"  {last:.0e}" if last < floor else "")
 
 
-def _marks(axes: Any, table: pd.DataFrame, line: str, marks: Mapping[str, Any], look: Mapping[str, Style]) -> None:
+def _marks(axes: Any, table: pd.DataFrame, line: str, marks: Mapping[str, Any], look: Mapping[str, Look]) -> None:
     """A dotted line, with the series' value at its head, where theory expects something of each series."""
     for value in dict.fromkeys(table[line].dropna()):
         colour = look[f"{line} = {value}"].colour
@@ -152,14 +153,14 @@ def _same_limits(panels: Any) -> None:
         log_ticks(axes.yaxis)
 
 
-def _step_times(axes: Any, table: pd.DataFrame, titles: Mapping[str, str], look: Mapping[str, Style]) -> None:
+def _step_times(axes: Any, table: pd.DataFrame, titles: Mapping[str, str], look: Mapping[str, Look]) -> None:
     """Milliseconds of a training step (forward and backward), the fastest on top."""
     times = table.groupby("model", sort=False)["step_ms"].median().dropna().sort_values(ascending=False)
     axes.set_xlim(times.min() / 2, times.max() * 3)
+    axes.grid(visible=False, axis="y")
     for row, (model, milliseconds) in enumerate(times.items()):
         style = look[str(model)]
         axes.plot([milliseconds], [row], style.marker, color=style.colour, markersize=7)
-        axes.plot([times.min() / 2, milliseconds], [row, row], color=style.colour, linewidth=1.2)
         axes.annotate(f"{milliseconds:.3g}", (milliseconds, row), (6, 0), textcoords="offset points", va="center")
     axes.set_xscale("log")
     axes.set_yticks(range(len(times)), [label_of(str(model), titles) for model in times.index])

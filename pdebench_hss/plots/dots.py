@@ -17,7 +17,8 @@ import pandas as pd
 
 from ..base.plain_text import in_figure
 from ..trials.status import Status
-from .style import FONT, label_of, log_ticks, new_figure, styles
+from .looks import looks
+from .style import FONT, label_of, log_ticks, new_figure, whiskers
 
 KINDS = (("o", True), ("D", False), ("|", True))  # marker, filled
 PANELS_ACROSS = 4
@@ -25,7 +26,7 @@ PANELS_ACROSS = 4
 
 def draw(table: pd.DataFrame, options: Mapping[str, Any], titles: Mapping[str, str]) -> Any:
     tasks, models = list(dict.fromkeys(table["task"])), list(dict.fromkeys(table["model"]))
-    look = styles(models, table.loc[table["training_free"], "model"], titles)
+    look = looks(models, table.loc[table["training_free"], "model"], titles)
     across = min(PANELS_ACROSS, len(tasks))
     down = -(-len(tasks) // across)
     figure = new_figure(2.0 + 2.0 * across, 0.5 + down * (0.75 + 0.19 * len(models)))
@@ -52,6 +53,7 @@ def _panel(
 ) -> None:
     floor = float(options.get("floor", 0.0))
     axes.set_xscale("log")
+    spreads: list[tuple[float, float, float, str]] = []
     for height, model in enumerate(models):
         if model not in rows:
             continue
@@ -63,7 +65,7 @@ def _panel(
             shown = max(float(at), floor)
             spread = row.get(value.get("spread", ""), np.nan)
             if pd.notna(spread) and at >= floor:
-                axes.plot([max(shown - spread, 0.1 * shown), shown + spread], [height] * 2, color=colour, linewidth=1.2)
+                spreads.append((height, at - spread, at + spread, colour))
             axes.plot(
                 [shown], [height], "<" if at < floor else marker, color=colour, markersize=5,
                 markerfacecolor=colour if filled else "white", zorder=3,
@@ -71,6 +73,8 @@ def _panel(
         if row[[value["column"] for value in options["values"]]].isna().all():
             axes.text(0.02, height, _why(row), transform=axes.get_yaxis_transform(), va="center",
                       fontsize=FONT - 2, color="0.5")  # fmt: skip
+    if spreads:
+        whiskers(axes, *zip(*spreads, strict=True), along_x=True)
     axes.grid(visible=False, axis="y")
     log_ticks(axes.xaxis)
 

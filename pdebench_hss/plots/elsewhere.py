@@ -1,7 +1,7 @@
 """Error of trained models against resolution and against a parameter of the task, from a table of evaluations.
 
 One figure for each task and setting that was trained: lines are models, points are means over seeds and draws of the
-data, bars one standard deviation over seeds. A dotted line marks where the models were trained. What was refused or
+data, whiskers one standard deviation over seeds. A dotted line marks where the models were trained. What was refused or
 failed is in the small print.
 """
 
@@ -20,7 +20,7 @@ from ..base.errors import UsageError
 from ..boards.evaluations import points
 from ..trials.status import Status
 from . import curves
-from .style import SETTINGS, add_heading, add_notes, label_of, matplotlib, save
+from .style import DEVIATION, SETTINGS, add_heading, add_notes, label_of, matplotlib, save
 
 FLOOR = 1e-8
 POINTS = "points"
@@ -97,7 +97,7 @@ def _draw(rows: pd.DataFrame, x: str, label: str, trained: float | None, titles:
     counts = sorted({int(n) for n in good["n_samples"].dropna()})
     seeds = good["seed"].nunique()
     about = f"trained once, evaluated on {' or '.join(map(str, counts))} samples · dotted: where models were trained"
-    add_heading(figure, title, about + (f" · {seeds} seeds" if seeds > 1 else ""))
+    add_heading(figure, title, about + (f" · {seeds} seeds, {DEVIATION}" if seeds > 1 else ""))
     return figure
 
 

@@ -1,8 +1,8 @@
 """Error against cost, one panel per task: who is on the Pareto front.
 
 The front is a staircase: to its upper right everything is beaten in both error and cost. Every model has its name at
-the panel's right edge, at the height of its point. Errors below `FLOOR` are drawn on it, as arrows with their value: a
-closed form that is exact to rounding would flatten everything else.
+the panel's right edge, near the height of its point. Whiskers are 95 % intervals. Errors below `FLOOR` are drawn on it,
+as arrows with their value: a closed form that is exact to rounding would flatten everything else.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from ..base.errors import UsageError
 from ..base.plain_text import in_figure
 from ..boards.frames import GROUP
 from ..boards.ranking import pareto
-from .style import CARETDOWN, End, Style, label_ends, label_of, log_ticks, new_figure, styles
+from .looks import Look
+from .style import CARETDOWN, End, label_ends, label_of, log_ticks, new_figure, whiskers
 
 COSTS = {
     "fit_seconds": "training time in s",
@@ -31,13 +31,13 @@ PANELS_ACROSS = 3
 FLOOR = 1e-6
 
 
-def draw(board: pd.DataFrame, cost: str, titles: Mapping[str, str], error: str = "test error") -> Any:
+def draw(
+    board: pd.DataFrame, cost: str, titles: Mapping[str, str], look: Mapping[str, Look], error: str = "test error"
+) -> Any:
     # What costs nothing (a solver's parameters) has no place on a logarithmic axis and takes no part in the front.
     points = pareto(board[(board[cost] > 0) & (board["test_err_mean"] > 0)], cost)
     if points.empty:
         raise UsageError(f"no row of the board has both an error and {cost}, so there is nothing to draw")
-    models = list(dict.fromkeys(board["model"]))
-    look = styles(models, board.loc[board["training_free"].astype(bool), "model"], titles)
     groups = [group for _, group in points.groupby(GROUP, sort=False, dropna=False)]
     across = min(PANELS_ACROSS, len(groups))
     down = -(-len(groups) // across)
@@ -56,7 +56,7 @@ def draw(board: pd.DataFrame, cost: str, titles: Mapping[str, str], error: str =
     return figure
 
 
-def _names(group: pd.DataFrame, cost: str, look: Mapping[str, Style], titles: Mapping[str, str]) -> list[End]:
+def _names(group: pd.DataFrame, cost: str, look: Mapping[str, Look], titles: Mapping[str, str]) -> list[End]:
     ends = []
     for _, row in group.iterrows():
         error = row["test_err_mean"]
@@ -65,29 +65,23 @@ def _names(group: pd.DataFrame, cost: str, look: Mapping[str, Style], titles: Ma
     return ends
 
 
-def _panel(axes: Any, group: pd.DataFrame, cost: str, look: Mapping[str, Style]) -> None:
+def _panel(axes: Any, group: pd.DataFrame, cost: str, look: Mapping[str, Look]) -> None:
     axes.set_xscale("log")
     axes.set_yscale("log")
     for _, row in group.iterrows():
         style, below = look[row["model"]], row["test_err_mean"] < FLOOR
-        axes.errorbar(
-            [row[cost]], [max(row["test_err_mean"], FLOOR)], None if below else _bar(row), capsize=2, elinewidth=0.9,
-            fmt="", marker=CARETDOWN if below else style.marker, markersize=7 if row["on_front"] else 5,
-            color=style.colour, markerfacecolor=style.face, zorder=3,
+        axes.plot(
+            [row[cost]], [max(row["test_err_mean"], FLOOR)], linestyle="", zorder=3,
+            marker=CARETDOWN if below else style.marker, markersize=7 if row["on_front"] else 5,
+            color=style.colour, markerfacecolor=style.face,
         )  # fmt: skip
     front = group[group["on_front"]].sort_values(cost)
     axes.margins(0.12)
     axes.step(front[cost], front["test_err_mean"].clip(FLOOR), where="post", color="0.55", linewidth=1.0, zorder=1)
+    above = group[group["test_err_mean"] >= FLOOR]
+    whiskers(axes, above[cost], above["err_low"], above["err_high"], [look[m].colour for m in above["model"]])
     log_ticks(axes.xaxis)
     log_ticks(axes.yaxis)
-
-
-def _bar(row: pd.Series) -> np.ndarray | None:
-    """One standard deviation either way, cut before zero."""
-    spread = row["test_err_std"]
-    if pd.isna(spread):
-        return None
-    return np.array([[min(spread, 0.9 * row["test_err_mean"])], [spread]])
 
 
 def _title(group: pd.DataFrame, groups: list[pd.DataFrame], titles: Mapping[str, str]) -> str:

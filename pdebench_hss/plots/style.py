@@ -1,13 +1,11 @@
-"""One look for all figures: colours, markers, labels beside what they name, notes, and files.
+"""One style for all figures: fonts, labels beside what they name, notes, and files. Colours are in `looks`.
 
-A series is told apart three times over, by colour, marker and line style, so that a figure survives colour blindness
-and a grey printer. Trained models have Okabe and Ito's colours and filled markers; training-free baselines are grey,
-thin and hollow. Names stand at the ends of lines, moved apart where they would overlap, instead of in a legend.
+Names stand beside the points that they belong to, instead of in a legend: moved apart where they would overlap, each
+joined to its point by a thin line, and no two of these lines cross.
 """
 
 from __future__ import annotations
 
-import itertools
 import math
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from ..base.errors import UsageError
@@ -22,11 +21,9 @@ from ..base.files import replacing
 from ..base.plain_text import in_figure
 from ..trials.status import Status
 
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-GREYS = ("0.30", "0.45", "0.55", "0.40", "0.60")
-MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "p")
-LINES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (1.5, 1)), (0, (5, 1, 1, 1)), (0, (8, 2)), (0, (3, 1, 1, 1, 1, 1)))
-BASELINE_MARKERS = ("d", "h", "*", "8", "H")
+DEVIATION = "whiskers: ± 1 standard deviation"  # as subtitles say it
+ROOM, LEAST = 3.0, 1e-300
+LABELS_AT = 1.035  # of an axes' width
 CARETDOWN = 7  # matplotlib's number for the marker of what lies below an axis
 FONT = 8.5
 CHARACTERS = 17  # of small print per inch
@@ -53,43 +50,6 @@ METADATA: dict[str, dict[str, Any]] = {
     "pdf": {"CreationDate": None, "Producer": None, "Creator": None},
     "svg": {"Date": None, "Creator": None},
 }
-
-
-@dataclass(frozen=True)
-class Style:
-    colour: str
-    marker: str
-    line: Any
-    filled: bool
-
-    @property
-    def face(self) -> str:
-        return self.colour if self.filled else "white"
-
-    @property
-    def width(self) -> float:
-        return 1.6 if self.filled else 1.0
-
-
-def styles(names: Iterable[str], baselines: Iterable[str], titles: Mapping[str, str]) -> dict[str, Style]:
-    """A style for each series. The first models in ``titles``, as many as there are colours, look the same in every
-    figure; others take what is left, in order."""
-    chosen, grey = list(dict.fromkeys(names)), set(baselines)
-    trained = [name for name in chosen if name not in grey]
-    own = {name: slot for slot, name in enumerate(list(titles)[: len(COLOURS)]) if name in trained}
-    left = (slot for slot in itertools.count() if slot not in own.values())
-    slots = {name: own[name] if name in own else next(left) for name in trained}
-    greys = {name: slot for slot, name in enumerate(sorted(set(chosen) & grey))}
-    return {name: _grey_style(greys[name]) if name in greys else _style(slots[name]) for name in chosen}
-
-
-def _style(slot: int) -> Style:
-    return Style(COLOURS[slot % len(COLOURS)], MARKERS[slot % len(MARKERS)], LINES[slot % len(LINES)], True)
-
-
-def _grey_style(slot: int) -> Style:
-    line = LINES[1 + slot % (len(LINES) - 1)]
-    return Style(GREYS[slot % len(GREYS)], BASELINE_MARKERS[slot % len(BASELINE_MARKERS)], line, False)
 
 
 def label_of(name: str, titles: Mapping[str, str]) -> str:
@@ -131,21 +91,59 @@ class End:
 
 
 def label_ends(figure: Any, panels: Sequence[tuple[Any, Sequence[End]]]) -> None:
-    """Write names beside each axes at the height of their points, moved apart but not above it, with thin leaders."""
+    """Write names beside each axes near the height of their points, moved apart but not above it, with thin leaders."""
     figure.draw_without_rendering()  # a whole layout, so once for all; from here on sizes are known
     line = 1.15 * FONT * figure.dpi / 72
     for axes, ends in panels:
-        to_axes = axes.transData + axes.transAxes.inverted()
-        heights = [float(to_axes.transform((end.x, end.y))[1]) for end in ends]
-        for end, height in zip(ends, spread(heights, line / axes.get_window_extent().height, top=1.0), strict=True):
+        box = axes.get_window_extent()
+        at = np.array([axes.transData.transform((end.x, end.y)) for end in ends]).reshape(-1, 2)
+        heights = np.array(spread(list((at[:, 1] - box.y0) / box.height), line / box.height, top=1.0))
+        places = np.stack([np.full(len(ends), box.x0 + LABELS_AT * box.width), box.y0 + heights * box.height], axis=1)
+        for end, place in zip(ends, uncrossed(at, places), strict=True):
             axes.annotate(
-                end.text, (end.x, end.y), (1.035, height), xycoords="data", textcoords="axes fraction", va="center",
-                ha="left", color=end.colour, fontsize=FONT - 0.5, annotation_clip=False,
+                end.text, (end.x, end.y), (LABELS_AT, heights[place]), xycoords="data", textcoords="axes fraction",
+                va="center", ha="left", color=end.colour, fontsize=FONT - 0.5, annotation_clip=False,
                 arrowprops={
                     "arrowstyle": "-", "color": "0.75", "linewidth": 0.6, "shrinkA": 1, "shrinkB": 3,
                     "relpos": (0, 0.5),
                 },
             )  # fmt: skip
+
+
+def uncrossed(points: np.ndarray, places: np.ndarray) -> list[int]:
+    """The place of each point, so that the straight lines between them do not cross.
+
+    Of all ways to join points and places, the one with the least total length has no crossing: two lines that cross
+    are the diagonals of a quadrilateral, and longer together than two of its opposite sides.
+    """
+    from scipy.optimize import linear_sum_assignment
+
+    lengths = np.linalg.norm(points[:, None] - places[None], axis=2)
+    return [int(place) for place in linear_sum_assignment(lengths)[1]]
+
+
+def whiskers(axes: Any, at: Any, low: Any, high: Any, colours: Sequence[str], *, along_x: bool = False) -> None:
+    """Lines from ``low`` to ``high`` at each of ``at``, on a logarithmic axis whose points are drawn already.
+
+    Whiskers are drawn whole, but don't flatten the rest: the axis makes room for them up to `ROOM` times beyond its
+    points. What is longer, or goes down to zero, runs over the edge of the panel.
+    """
+    from matplotlib.collections import LineCollection
+
+    at, low, high = (np.asarray(values, dtype=float) for values in (at, low, high))
+    known = np.isfinite(low) & np.isfinite(high) & (high > low)
+    if not known.any():
+        return
+    at, low, high = at[known], np.maximum(low[known], LEAST), high[known]
+    ends = np.stack([np.stack([at, low], axis=1), np.stack([at, high], axis=1)], axis=1)  # (n, 2 ends, 2)
+    lines = LineCollection(
+        list(ends[..., ::-1] if along_x else ends), colors=[c for c, k in zip(colours, known, strict=True) if k],
+        linewidths=1.0, zorder=2.5,
+    )  # fmt: skip
+    axes.add_collection(lines, autolim=False)
+    bottom, top = axes.get_xlim() if along_x else axes.get_ylim()
+    limits = min(bottom, max(low.min(), bottom / ROOM) / 1.1), max(top, min(high.max(), top * ROOM) * 1.1)
+    (axes.set_xlim if along_x else axes.set_ylim)(limits)
 
 
 def log_ticks(axis: Any) -> None:
@@ -221,7 +219,7 @@ def matplotlib() -> Any:
         import matplotlib
     except ModuleNotFoundError as error:
         raise UsageError(
-            "figures need matplotlib: pip install 'pdebench-hss[report]'  (or --figure none for the CSV alone)"
+            "figures need matplotlib: pip install 'pdebench-hss[plot]'  (or --figure none for the CSV alone)"
         ) from error
     return matplotlib
 

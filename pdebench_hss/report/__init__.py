@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,21 +29,26 @@ def write_report(
 
 
 def make_report(
-    directories: Sequence[Path], references: Sequence[ReferenceTable] = (), metrics: Sequence[MetricSpec] = ()
+    directories: Sequence[Path],
+    references: Sequence[ReferenceTable] = (),
+    metrics: Sequence[MetricSpec] = (),
+    links: Mapping[str, str] | None = None,
+    title: str = "",
 ) -> tuple[str, dict[str, int]]:
-    """The page, and how many rows, trials and pictures are in it."""
+    """The page, and how many rows, trials and pictures are in it. ``links`` are those of `page.render`; ``title`` is
+    that of a page about one board, if not the name of its directory."""
     stores = [Store(directory) for directory in directories]
     for store in stores:
         if not store.records_dir.is_dir():
             raise UsageError(
                 f"{store.path} holds no records; make some with: pdebench-hss run --out {store.path} --tasks ..."
             )
-    names = board_names(directories)
+    names = [title] if title else board_names(directories)
     boards = [read_board(store, name) for store, name in zip(stores, names, strict=True)]
     data = page_data(boards, references, metrics)
     shown = gallery(data["summary"]["rows"], lambda trial: _samples(stores, trial))
     counts = {"rows": data["summary"]["rows"], "trials": data["details"]["trials"], "pictures": shown}
-    page = render(data, shown, f"pdebench-hss: {', '.join(names)}")
+    page = render(data, shown, f"pdebench-hss: {', '.join(names)}", links)
     return page, {name: len(entries) for name, entries in counts.items()}
 
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -27,14 +28,18 @@ SCRIPTS = ("state.js", "metrics.js", "format.js", "tables.js", "charts.js", "fig
 LIBRARY = "plotly-basic.min.js"
 
 
-def render(data: dict[str, Any] | None, gallery: dict[str, Any] | None, title: str) -> str:
-    """The page. Without data it is a live page, which requests them from its server."""
+def render(
+    data: dict[str, Any] | None, gallery: dict[str, Any] | None, title: str, links: Mapping[str, str] | None = None
+) -> str:
+    """The page. Without data it is a live page, which requests them from its server. ``links`` leads to what lies
+    beside it, by what to write: other pages, and files to download."""
     packed = pack(data) if data else None
     scripts = [_asset(LIBRARY), page_script()]
     parts = {
         "policy": policy(scripts, live=data is None),
         "title": escape_text(title),
         "style": _asset("style.css"),
+        "links": _links(links or {}),
         "limit": human_bytes(PICTURE_BYTES),
         "mode": "live" if data is None else "file",
         "summary": embed(packed and packed["summary"]),
@@ -68,8 +73,13 @@ def embed(value: Any) -> str:
     return json.dumps(value, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
 
 
+def _links(links: Mapping[str, str]) -> str:
+    made = (f'<a href="{escape_text(place)}">{escape_text(name)}</a>' for name, place in links.items())
+    return f'<p class="links">{" ".join(made)}</p>' if links else ""
+
+
 def escape_text(text: str) -> str:
-    return text.replace("&", "&amp;").replace("<", "&lt;")
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace('"', "&quot;")
 
 
 def _digest(script: str) -> str:

@@ -24,6 +24,7 @@ import pandas as pd
 from ..base.plain_text import visible
 from ..base.version import __version__
 from ..boards import frames, text, trust
+from ..boards.addresses import cell_path
 from ..boards.caveats import caveats
 from ..boards.intervals import by_start
 from ..boards.ladders import change_text
@@ -31,6 +32,7 @@ from ..boards.reference_tables import CELL, filled, has_rows
 from ..boards.writing import sorted_results
 from ..contract.metric import MetricSpec
 from ..contract.reference_table import ReferenceTable, printed_titles
+from ..plots.looks import looks
 from ..trials.record import Record
 from ..trials.store import Store
 
@@ -112,11 +114,18 @@ def page_data(
             "papers": papers,
             "caveats": cautions,
             "titles": _visible(printed_titles(references)),
+            "looks": _looks(rows, printed_titles(references)),
             "metrics": [_choice(spec) for spec in metrics if spec.name in measured],
             "measured": measured,
         },
         "details": {"pools": pools.values, "quantiles": [_plain(q) for q in QUANTILES], "trials": details},
     }
+
+
+def _looks(rows: Sequence[Mapping[str, Any]], titles: Mapping[str, str]) -> dict[str, dict[str, Any]]:
+    """What each model looks like in the charts: the same as in figures."""
+    free = [row["model"] for row in rows if row["training_free"]]
+    return {name: look.on_page() for name, look in looks([row["model"] for row in rows], free, titles).items()}
 
 
 def trial_id(board: int, key: str) -> str:
@@ -142,6 +151,7 @@ def _rows(number: int, results: pd.DataFrame, table: pd.DataFrame, measured: Seq
         note=[_note(row) for _, row in table.iterrows()],
         held_out=[text.held_out(row) for _, row in table.iterrows()],
         trust=[_trust(row) for _, row in table.iterrows()],
+        cell=[cell_path(row) for _, row in table.iterrows()],
     )
     return [
         {"board": number, "group": group, **row, "trials": trials[tuple(names.values())]}
@@ -152,7 +162,10 @@ def _rows(number: int, results: pd.DataFrame, table: pd.DataFrame, measured: Seq
 def _note(row: pd.Series) -> str:
     """What sets a row's training apart, and whether it is converged, if that was measured."""
     converged = change_text(row)
-    return "; ".join(filter(None, (text.training_note(row), f"converged: {converged}" if converged else "")))
+    seedless = "deterministic, run once" if row.get("deterministic") == frames.YES else ""
+    draw = f"data seed {row['data_seed']}" if row.get("data_seed") else ""
+    parts = (draw, seedless, text.training_note(row), f"converged: {converged}" if converged else "")
+    return "; ".join(filter(None, parts))
 
 
 def _trust(row: pd.Series) -> str:

@@ -24,8 +24,20 @@ from pdebench_hss.boards.ladders import crossings, ladder_groups, with_changes
 from pdebench_hss.boards.ranking import average_ranks
 from pdebench_hss.contract.registry import load_registry
 from pdebench_hss.contract.study import make_study
-from pdebench_hss.plots import compute, critical_difference, curves, dots, draw_board, draw_study, heatmaps, pareto
-from pdebench_hss.plots.style import SETTINGS, add_notes, failures, label_of, log_ticks, spread, styles
+from pdebench_hss.plots import (
+    board_looks,
+    compute,
+    critical_difference,
+    curves,
+    dots,
+    draw_board,
+    draw_study,
+    heatmaps,
+    pareto,
+)
+from pdebench_hss.plots.looks import COLOURS, PRINTED, looks
+from pdebench_hss.plots.style import SETTINGS, add_notes, failures, label_of, log_ticks, spread, uncrossed
+from pdebench_hss.plots.timings import draw_timings
 
 TITLES = {"net": "A Net", "mean": "Mean", "pde": "The PDE"}
 POINT = {
@@ -113,19 +125,57 @@ def test_names_at_the_ends_of_lines_never_overlap_even_where_all_lines_end_alike
     assert all(box.x0 > axes.get_window_extent().x1 for box in boxes)  # and none covers the data
 
 
+def crosses(one: np.ndarray, other: np.ndarray) -> bool:
+    """Whether two segments, (2 ends, 2), have a point in common that is no end of either."""
+
+    def side(a, b, c) -> float:
+        return float((b[0] - a[0]) * (c[1] - a[1]) - (b[1] - a[1]) * (c[0] - a[0]))
+
+    (a, b), (c, d) = one, other
+    return side(a, b, c) * side(a, b, d) < -1e-9 and side(c, d, a) * side(c, d, b) < -1e-9
+
+
+@settings(deadline=None)
+@given(st.lists(st.tuples(st.floats(0, 1), st.floats(0, 1)), min_size=2, max_size=9, unique=True))
+def test_lines_from_names_to_points_never_cross(points):
+    at = np.array(points)
+    heights = spread(list(at[:, 1]), 0.08, top=1.0)
+    places = np.stack([np.full(len(at), 1.035), heights], axis=1)
+    lines = [np.stack([point, places[place]]) for point, place in zip(at, uncrossed(at, places), strict=True)]
+    assert not any(crosses(*pair) for pair in itertools.combinations(lines, 2))
+
+
+def test_names_in_the_order_of_their_points_can_cross():
+    """Why `uncrossed` is needed: the lower point's line runs over the higher point's, if each name is at its height."""
+    at, places = np.array([[0.0, 0.50], [0.9, 0.51]]), np.array([[1.035, 0.7], [1.035, 0.78]])
+    assert crosses(np.stack([at[0], places[0]]), np.stack([at[1], places[1]]))
+    assert uncrossed(at, places) == [1, 0]
+
+
 def test_series_differ_without_colour():
-    look = styles([f"net{i}" for i in range(8)] + [f"base{i}" for i in range(5)], [f"base{i}" for i in range(5)], {})
+    look = looks([f"net{i}" for i in range(8)] + [f"base{i}" for i in range(5)], [f"base{i}" for i in range(5)], {})
     in_grey = [(style.marker, str(style.line), style.filled) for style in look.values()]
     assert len(set(in_grey)) == len(in_grey)
     assert all(not look[f"base{i}"].filled for i in range(5))
 
 
-def test_a_model_of_a_printed_table_looks_the_same_in_every_figure():
+def test_a_model_looks_the_same_in_every_figure():
     titles = load_registry().titles()
-    one = styles(["resnet", "mine", "neural_hss", "mean"], ["mean"], titles)
-    other = styles(["neural_hss", "fno", "mean", "resnet"], ["mean"], titles)
-    assert all(one[name] == other[name] for name in ("resnet", "neural_hss", "mean"))
-    assert len(set(one.values())) == 4
+    one = looks(["resnet", "mine", "neural_hss", "mean", "linear"], ["mean", "linear"], titles)
+    other = looks(["neural_hss", "fno", "mean", "resnet", "mine", "hss_fit"], ["mean", "hss_fit"], titles)
+    for name in ("resnet", "neural_hss", "mean", "mine"):
+        assert one[name] == other[name]
+    assert len(set(one.values())) == 5
+    alone = looks(["mine"], [], titles)["mine"]
+    assert alone == one["mine"]
+    assert COLOURS.index(alone.colour) >= PRINTED  # a stranger does not take the colour of a printed model
+
+
+def test_built_in_baselines_have_looks_of_their_own():
+    names = [name for name, found in load_registry().models.items() if found.spec.training_free]
+    together = looks(names, names, {})
+    assert len({(style.marker, str(style.line)) for style in together.values()}) == len(names) > 4
+    assert all(looks([name], [name], {})[name] == together[name] for name in names)
 
 
 def test_labels_are_titles_with_their_options():
@@ -146,8 +196,8 @@ def test_curves_have_the_tables_means_and_deviations():
     assert (axes.get_xscale(), axes.get_yscale()) == ("log", "log")
     assert line_points(axes, (4, 8, 16)) == [(0.4, 0.2, 0.1)]
     (bars,) = (collection for collection in axes.collections if len(collection.get_segments()) == 3)
-    ends = [segment[:, 1] for segment in bars.get_segments()]
-    np.testing.assert_allclose(ends, [[0.3, 0.5], [0.15, 0.25], [0.075, 0.125]])
+    ends = {float(segment[0, 0]): tuple(segment[:, 1]) for segment in bars.get_segments()}
+    assert ends == {4: pytest.approx((0.3, 0.5)), 8: pytest.approx((0.15, 0.25)), 16: pytest.approx((0.075, 0.125))}
 
 
 def test_an_option_of_the_models_along_the_axis_makes_one_line_of_a_model():
@@ -332,23 +382,33 @@ def board_of(errors: dict[str, list[float]]) -> pd.DataFrame:
 
 
 BOARD = board_of({"net": [0.1, 0.1, 0.2], "other": [0.2, 0.3, 0.1], "mean": [0.9, 0.8, 0.7]})
+FIVE = board_of({"net": [0.1, 0.1, 0.2, 0.1, 0.1], "other": [0.2, 0.3, 0.1, 0.2, 0.2], "mean": [0.9] * 5})
+LOOK = board_looks(BOARD, TITLES)
 
 
 def test_the_critical_difference_diagram_has_ranks_bars_and_the_difference():
-    ranking = average_ranks(BOARD)
-    (axes,) = critical_difference.draw(ranking, TITLES, {"mean"}).axes
+    ranking = average_ranks(FIVE)
+    (axes,) = critical_difference.draw(ranking, TITLES, LOOK).axes
     texts = [text.get_text().strip() for text in axes.texts]
-    assert {"A Net  1.33", "other  1.67", "3.00  Mean"} <= set(texts)
+    assert {"A Net  1.20", "other  1.80", "3.00  Mean"} <= set(texts)
     assert f"critical difference {ranking.difference:.2f}" in " ".join(texts)
     bars = [line for line in axes.get_lines() if line.get_linewidth() > 3]
-    assert len(bars) == len(ranking.indistinct) == 1
+    assert len(bars) == len(ranking.indistinct) == 2
     ends = bars[0].get_xdata()
-    assert ends[0] < 4 / 3
-    assert ends[1] > 3.0
+    assert ends[0] < 1.2
+    assert 1.8 < ends[1] < 3.0
+
+
+def test_there_is_no_critical_difference_diagram_of_fewer_than_five_families():
+    with pytest.raises(UsageError, match=r"at least 5 families of tasks .* here are 3 tasks"):
+        critical_difference.draw(average_ranks(BOARD), TITLES, LOOK)
+    variants = average_ranks(FIVE, families={"task3": "task0", "task4": "task0"})
+    with pytest.raises(UsageError, match="here are 5 tasks of 3 families, each with one vote"):
+        critical_difference.draw(variants, TITLES, LOOK)
 
 
 def test_the_pareto_plot_marks_the_front_and_names_everybody():
-    figure = pareto.draw(BOARD, "params_real", TITLES)
+    figure = pareto.draw(BOARD, "params_real", TITLES, LOOK)
     first, _, third = figure.axes
     assert {text.get_text() for text in first.texts} == {"A Net", "other", "Mean"}
     steps = [line for line in first.get_lines() if line.get_drawstyle() == "steps-post"]
@@ -360,7 +420,8 @@ def test_the_pareto_plot_marks_the_front_and_names_everybody():
 def test_the_front_is_among_the_models_that_have_the_cost():
     """A solver without parameters is not drawn, and does not take the front away from those that are."""
     solver = board_of({"solver": [1e-9, 1e-9, 1e-9]}).assign(params_real=0.0)
-    figure = pareto.draw(pd.concat([BOARD, solver], ignore_index=True), "params_real", TITLES)
+    whole = pd.concat([BOARD, solver], ignore_index=True)
+    figure = pareto.draw(whole, "params_real", TITLES, board_looks(whole, TITLES))
     (front,) = (line for line in figure.axes[2].get_lines() if line.get_drawstyle() == "steps-post")
     assert list(zip(front.get_xdata(), front.get_ydata())) == [(100.0, 0.2), (200.0, 0.1)]
 
@@ -368,10 +429,59 @@ def test_the_front_is_among_the_models_that_have_the_cost():
 def test_a_board_is_drawn_as_far_as_it_can_be(tmp_path):
     paths, complaints = draw_board(BOARD[BOARD["task"] == "task0"].assign(fit_flops=np.nan), TITLES, tmp_path, ["svg"])
     assert sorted(path.name for path in paths) == [
-        *("critical_difference.svg", "pareto_fit_seconds.svg", "pareto_params_real.svg", "pareto_predict_ms.svg"),
+        *("pareto_fit_seconds.svg", "pareto_params_real.svg", "pareto_predict_ms.svg"),
     ]
-    assert len(complaints) == 1
-    assert complaints[0].startswith("pareto_fit_flops: no row of the board has")
+    few, no_cost = complaints
+    assert few.startswith("critical_difference: a critical-difference diagram needs at least 5 families")
+    assert no_cost.startswith("pareto_fit_flops: no row of the board has")
+
+
+def whisker_ends(axes) -> list[tuple[float, float]]:
+    """Lower and upper ends of the vertical lines of an axes."""
+    (lines,) = axes.collections
+    return [tuple(segment[:, 1]) for segment in lines.get_segments()]
+
+
+def test_whiskers_are_the_intervals_that_the_caption_promises(tmp_path):
+    board = BOARD.assign(err_low=0.8 * BOARD["test_err_mean"], err_high=1.5 * BOARD["test_err_mean"])
+    first = pareto.draw(board, "params_real", TITLES, LOOK).axes[0]
+    np.testing.assert_allclose(sorted(whisker_ends(first)), [(0.08, 0.15), (0.16, 0.3), (0.72, 1.35)])
+    (path, *_), _ = draw_board(board, TITLES, tmp_path, ["svg"], kinds=["pareto"])
+    assert "whiskers: 95 % intervals" in "".join(ElementTree.parse(path).getroot().itertext())
+
+
+def test_a_whisker_through_zero_runs_over_the_edge_and_is_not_cut_to_look_shorter():
+    rows = [
+        {"model": "net", "n_train": n, "test_err_mean": 0.1, "test_err_std": std} for n, std in ((4, 0.3), (8, 0.01))
+    ]
+    (axes,) = curves.draw(table_of(*rows), {"kind": "curves", "x": "n_train"}, TITLES).axes
+    (low, high), short = whisker_ends(axes)
+    assert low < axes.get_ylim()[0] / 1e9
+    assert high == pytest.approx(0.4)
+    assert short == pytest.approx((0.09, 0.11))
+    assert axes.get_ylim()[0] < 0.09
+
+
+def timing(model: str, task: str, batch: int, milliseconds: float) -> dict:
+    return {
+        "task": task, "model": model, "batch": batch, "batch_asked": 8, "step_ms": milliseconds,
+        "step_ms_low": 0.9 * milliseconds, "step_ms_high": 1.2 * milliseconds, "hardware": "a machine", "threads": 1,
+        "reason": "" if batch == 8 else f"batch {batch} instead of 8: the limits of a step are 2 s and 1 GB",
+    }  # fmt: skip
+
+
+def test_timings_have_no_bars_and_only_marks_of_one_batch():
+    rows = [timing("net", "pde", 8, 10.0), timing("mean", "pde", 8, 2.0), timing("slow", "pde", 2, 50.0)]
+    figure = draw_timings(rows, "step", TITLES)
+    (axes,) = figure.axes
+    assert axes.get_xscale() == "log"
+    assert not axes.patches  # bars are patches
+    marks = {(float(line.get_xdata()[0]), float(line.get_ydata()[0])) for line in axes.get_lines()}
+    assert marks == {(10.0, 0.0), (2.0, 1.0)}
+    (lines,) = axes.collections
+    np.testing.assert_allclose([segment[:, 0] for segment in lines.get_segments()], [(9.0, 12.0), (1.8, 2.4)])
+    assert {text.get_text() for text in axes.texts} == {"10", "2", "batch 2: 50"}
+    assert "the limits of a step are 2 s and 1 GB" in figure.get_supxlabel().replace("\n   ", " ")
 
 
 # ---------------------------------------------------------------- ladders
@@ -391,7 +501,7 @@ LADDER = ladder_of({"net": [0.8, 0.4, 0.2], "other": [0.4, 0.4, 0.4], "mean": [0
 def test_the_ladder_has_a_line_for_every_model_level_ones_for_formulas_and_rings_where_they_cross():
     (group,) = ladder_groups(LADDER)
     found = crossings(group)
-    (axes,) = compute.draw(group, found, TITLES).axes
+    (axes,) = compute.draw(group, found, TITLES, board_looks(LADDER, TITLES)).axes
     rungs = [10.0, 40.0, 160.0]
     assert set(line_points(axes, rungs)) == {(0.8, 0.4, 0.2), (0.4, 0.4, 0.4)}
     assert set(line_points(axes, [10.0, 160.0])) == {(0.6, 0.6), (0.01, 0.01)}  # what is exact lies on the floor

@@ -23,3 +23,17 @@ def browser() -> Iterator:
         started = tool.chromium.launch(executable_path=path, args=["--no-sandbox"] if os.geteuid() == 0 else [])
         yield started
         started.close()
+
+
+@pytest.fixture
+def page(browser):
+    """A page that fails the test if anything is written to its console or thrown in it."""
+    context = browser.new_context(viewport={"width": 1280, "height": 900})
+    page = context.new_page()
+    complaints: list[str] = []
+    page.on("console", lambda message: complaints.append(f"{message.type}: {message.text}"))
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    page.set_default_timeout(15_000)
+    yield page
+    context.close()
+    assert complaints == []

@@ -21,20 +21,6 @@ AXE = Path(__file__).parent / "axe" / "axe.min.js"
 EVIL = "<img src=x onerror=hacked()></script><script>hacked()</script>"
 
 
-@pytest.fixture
-def page(browser):
-    """A page that fails the test if anything is written to its console or thrown in it."""
-    context = browser.new_context(viewport={"width": 1280, "height": 900})
-    page = context.new_page()
-    complaints: list[str] = []
-    page.on("console", lambda message: complaints.append(f"{message.type}: {message.text}"))
-    page.on("pageerror", lambda error: complaints.append(str(error)))
-    page.set_default_timeout(15_000)
-    yield page
-    context.close()
-    assert complaints == []
-
-
 @pytest.fixture(scope="module")
 def report(tmp_path_factory):
     folder = tmp_path_factory.mktemp("report")

@@ -42,8 +42,10 @@ def test_a_board_brings_its_caveats_and_a_ladder_what_its_last_step_changed(tmp_
     ladder = write_board(tmp_path / "ladder", [page_record(t, e) for t, e in zip(trials, (0.4, 0.2), strict=True)])
     data = data_of(ladder)
     assert [line["text"].partition(":")[0] for line in data["summary"]["caveats"]] == [
-        "1 of 1 trained rows are not converged", "options were not tuned", "every trained row has one seed",
-    ]  # fmt: skip
+        "1 of 1 trained rows are not converged",
+        "options were not tuned for this board",
+        "every trained row has one seed",
+    ]
     assert [row["note"] for row in data["summary"]["rows"]] == ["", "converged: no (−50 % by ×4)"]
 
 

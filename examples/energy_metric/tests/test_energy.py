@@ -21,7 +21,7 @@ def test_a_run_records_it_and_a_leaderboard_ranks_by_it(tmp_path, monkeypatch):
     board = tmp_path / "board"
     results = pdebench_hss.run(
         models="mean,linear", tasks="poisson_1d", scale="smoke", executor="inline", out=str(board)
-    )
+    ).results
     table = pdebench_hss.leaderboard(board, metric="energy_error").set_index("model")
     for _, trial in results.iterrows():
         assert table.loc[trial["model"], "test_err_mean"] == pytest.approx(trial["energy_error"])

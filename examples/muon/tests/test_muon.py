@@ -57,6 +57,6 @@ def test_matrices_take_the_orthogonal_step_and_biases_adam_s(tmp_path, monkeypat
     groups = Muon(model.parameters()).param_groups
     assert {p.ndim for p in groups[0]["params"]} == {2}
     assert {p.ndim for p in groups[1]["params"]} == {1}
-    results = run("mixer_muon", "poisson_1d", scale="smoke", executor="inline", out=str(tmp_path / "board"))
+    results = run("mixer_muon", "poisson_1d", scale="smoke", executor="inline", out=tmp_path / "board").results
     assert results["status"].item() == "ok"
     assert results["training"].item() == "own optimiser"

@@ -17,7 +17,8 @@ def test_contract(case):
 def test_it_keeps_to_its_budget_and_lbfgs_goes_further_than_adam(tmp_path, monkeypatch, budget):
     monkeypatch.setenv("PDEBENCH_HSS_CACHE", str(tmp_path / "cache"))
     models = "cnn_two_stage,cnn_two_stage[adam_share=1.0]"
-    results = run(models, "poisson_1d", scale="smoke", budget=budget, executor="inline", out=str(tmp_path / "board"))
+    board = run(models, "poisson_1d", scale="smoke", budget=budget, executor="inline", out=tmp_path / "board")
+    results = board.results
     assert list(results["status"]) == ["ok", "ok"]
     assert set(results["training"]) == {"trains itself"}
     two, adam = results["fit_flops"]

@@ -1,9 +1,5 @@
 // Drawing with Plotly: one style, drawn lazily, and names that can't become markup.
 
-const COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#B07800", "#3A9BD9", "#5B4EA4"];
-const DARK_COLOURS = ["#4DA3DB", "#FF8A3D", "#2CC79C", "#E59BC4", "#E6B33D", "#8CCBF2", "#A99BEA"];
-const SYMBOLS = ["circle", "square", "triangle-up", "diamond", "triangle-down", "cross", "x", "pentagon", "hexagon", "star"];
-const DASHES = ["solid", "dash", "dot", "dashdot", "longdash", "longdashdot"];
 const CHARTS_AT_MOST = 12;
 
 const isDark = () => document.documentElement.dataset.theme === "dark";
@@ -12,24 +8,16 @@ const themed = (name) => getComputedStyle(document.documentElement).getPropertyV
 // The library interprets some tags in its texts, so text from records is escaped.
 const plotText = (text) => String(text).replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
 
-// Trained models have colours and filled markers, training-free baselines are grey and hollow; told apart by shape too.
+// What a model looks like here is what it looks like in figures: plots/looks.py chooses.
 function modelStyles() {
-  const styles = new Map();
-  const counts = { trained: 0, free: 0 };
-  for (const row of data.summary.rows) {
-    if (styles.has(row.model)) continue;
-    const i = row.training_free ? counts.free++ : counts.trained++;
-    const colours = isDark() ? DARK_COLOURS : COLOURS;
-    styles.set(row.model, row.training_free
-      ? { colour: isDark() ? "#aab2bb" : "#6b7178", symbol: `${SYMBOLS[i % SYMBOLS.length]}-open`, dash: DASHES[1 + (i % (DASHES.length - 1))], width: 1.2 }
-      : { colour: colours[i % colours.length], symbol: SYMBOLS[i % SYMBOLS.length], dash: DASHES[Math.floor(i / colours.length) % DASHES.length], width: 2 });
-  }
-  return styles;
+  const looks = Object.entries(data.summary.looks);
+  return new Map(looks.map(([model, look]) => [model, { ...look, colour: isDark() ? look.dark : look.colour }]));
 }
 
 const SHAPES = { circle: "M5 1A4 4 0 1 1 4.99 1Z", square: "M1.5 1.5H8.5V8.5H1.5Z", "triangle-up": "M5 1L9 8.5H1Z", diamond: "M5 .5L9.5 5L5 9.5L.5 5Z",
   "triangle-down": "M1 1.5H9L5 9Z", cross: "M3.5 1H6.5V3.5H9V6.5H6.5V9H3.5V6.5H1V3.5H3.5Z", x: "M2.5 1L5 3.5L7.5 1L9 2.5L6.5 5L9 7.5L7.5 9L5 6.5L2.5 9L1 7.5L3.5 5L1 2.5Z",
-  pentagon: "M5 .5L9.5 4L7.8 9H2.2L.5 4Z", hexagon: "M2.7 1H7.3L9.6 5L7.3 9H2.7L.4 5Z", star: "M5 .3L6.2 3.7H9.7L6.9 5.8L8 9.3L5 7.2L2 9.3L3.1 5.8L.3 3.7H3.8Z" };
+  pentagon: "M5 .5L9.5 4L7.8 9H2.2L.5 4Z", hexagon: "M2.7 1H7.3L9.6 5L7.3 9H2.7L.4 5Z", "triangle-left": "M1 5L8.5 1V9Z", "triangle-right": "M9 5L1.5 1V9Z",
+  "diamond-tall": "M5 .3L8 5L5 9.7L2 5Z", octagon: "M3.2 1H6.8L9 3.2V6.8L6.8 9H3.2L1 6.8V3.2Z", star: "M5 .3L6.2 3.7H9.7L6.9 5.8L8 9.3L5 7.2L2 9.3L3.1 5.8L.3 3.7H3.8Z" };
 
 function legend(models) {
   const styles = modelStyles();

@@ -64,7 +64,7 @@ function setTheme(name) {
 function redraw() {
   if (!data.summary) return;
   laterCharts(chosenRows());
-  if (state.trial) showTrial();
+  if (byId("trial").open) showTrial();
 }
 
 let beforePrint = "";
@@ -86,7 +86,7 @@ function listen() {
   const changed = (event) => { rowsShown = ROWS_AT_FIRST; choose({ [event.target.name]: event.target.value }); showPage(); };
   form.addEventListener("input", changed);
   form.addEventListener("submit", (event) => event.preventDefault());
-  byId("clear").addEventListener("click", () => { choose(Object.fromEntries(FILTERS.map((name) => [name, ""]))); showPage(); form.elements.q.focus(); });
+  byId("clear").addEventListener("click", () => { choose(Object.fromEntries([...FILTERS, "cell"].map((name) => [name, ""]))); showPage(); form.elements.q.focus(); });
   byId("cost").addEventListener("change", (event) => { choose({ cost: event.target.value }); showPareto(chosenRows()); });
   byId("theme").addEventListener("click", () => { setTheme(isDark() ? "light" : "dark"); redraw(); });
   byId("trial-close").addEventListener("click", closeTrial);
@@ -99,7 +99,7 @@ function listen() {
     if (section.hasAttribute("tabindex")) section.focus({ preventScroll: true });
   }));
   addEventListener("hashchange", () => {
-    const shown = () => JSON.stringify([...FILTERS, "metric"].map((name) => state[name]));
+    const shown = () => JSON.stringify([...[...FILTERS, "metric"].map((name) => state[name]), narrows() && state.cell]);
     const before = shown();
     readAddress();
     if (shown() !== before) showPage();

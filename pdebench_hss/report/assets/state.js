@@ -1,7 +1,7 @@
 // What is shown: the data of the page, and the choices of the reader, which live in the address.
 
 const FILTERS = ["board", "task", "model", "kind", "scale", "budget", "n_train", "status", "q"];
-const CHOICES = [...FILTERS, "metric", "sort", "cost", "trial"];
+const CHOICES = [...FILTERS, "cell", "metric", "sort", "cost", "trial"];
 const live = document.documentElement.dataset.mode === "live";
 
 const byId = (id) => document.getElementById(id);
@@ -84,6 +84,19 @@ function addressWith(changes) {
   return `#${new URLSearchParams(chosen)}`;
 }
 
+// The permanent address of a row's cell, written to be read.
+const cellAddress = (row) => `#cell=${encodeURIComponent(row.cell).replaceAll("%2F", "/").replaceAll("%3D", "=").replaceAll("%2C", ",")}`;
+
+// Rows of the cell that the address names, or of all below it if it is cut short.
+function cellRows() {
+  const rows = data.summary?.rows ?? [];
+  const own = rows.filter((row) => row.cell === state.cell);
+  return own.length ? own : rows.filter((row) => row.cell.startsWith(`${state.cell.replace(/\/$/, "")}/`));
+}
+
+// An address of a single cell opens it over the whole board; one of several narrows the board to them.
+const narrows = () => Boolean(state.cell) && cellRows().length > 1;
+
 // Filters replace the entry of the history, so that Back leaves the page; a trial is a link, and Back closes it.
 function choose(changes) {
   history.replaceState(null, "", addressWith(changes));
@@ -103,7 +116,8 @@ const valueOf = (row, name) => (name === "board" ? boardName(row) : name === "ki
 function chosenRows() {
   const words = (state.q ?? "").toLowerCase().split(/\s+/).filter(Boolean);
   const exact = FILTERS.filter((name) => name !== "q" && state[name]);
-  const chosen = data.summary.rows.filter(
+  const among = narrows() ? cellRows() : data.summary.rows;
+  const chosen = among.filter(
     (row) => exact.every((name) => valueOf(row, name) === state[name]) && words.every((word) => textOf(row).includes(word)),
   );
   return throughMetric(chosen);

@@ -6,9 +6,16 @@ const CELLS_AT_MOST = 2000;
 
 const scrolling = (label, table) => make("div", { class: "scroll", role: "region", "aria-label": label, tabindex: 0 }, table);
 
+const firstTrial = (row) => row.trials.find((trial) => trial.status === "ok") ?? row.trials[0];
+
+// What an address of one cell opens.
+function cellTrial() {
+  const rows = state.cell ? cellRows() : [];
+  return rows.length === 1 ? { row: rows[0], trial: firstTrial(rows[0]) } : null;
+}
+
 function trialLink(row, text, attributes = {}) {
-  const first = row.trials.find((trial) => trial.status === "ok") ?? row.trials[0];
-  return make("a", { href: addressWith({ trial: first.id }), ...attributes }, text);
+  return make("a", { href: addressWith({ trial: firstTrial(row).id }), ...attributes }, text);
 }
 
 // ---------------------------------------------------------------- filters
@@ -33,7 +40,7 @@ function showFilters(rows) {
   }
   const all = data.summary.rows.length;
   byId("count").textContent = rows.length === all ? plural(all, "row") : `${rows.length} of ${plural(all, "row")}`;
-  byId("clear").hidden = !FILTERS.some((name) => state[name]);
+  byId("clear").hidden = !narrows() && !FILTERS.some((name) => state[name]);
   showMetric();
 }
 

@@ -1,24 +1,27 @@
 // One trial: what came out, its errors, its pictures, its settings and where it was run.
 
+// Whether the address names something to open.
+const namesOne = () => Boolean(state.trial) || (Boolean(state.cell) && !narrows());
+
 function showTrial() {
   const dialog = byId("trial");
-  if (!state.trial) {
+  if (!namesOne()) {
     if (dialog.open) dialog.close();
     return;
   }
-  const found = findTrial(state.trial);
-  byId("trial-title").textContent = found ? `${modelTitle(found.row.model)} on ${found.row.task}` : "No such trial";
+  const found = state.trial ? findTrial(state.trial) : cellTrial();
+  byId("trial-title").textContent = found ? `${modelTitle(found.row.model)} on ${found.row.task}` : `No such ${state.trial ? "trial" : "cell"}`;
   const body = byId("trial-body");
   if (found) fillTrial(body, found);
-  else body.replaceChildren(make("p", {}, `This page has no trial ${state.trial}. It may belong to another board.`));
+  else body.replaceChildren(make("p", {}, `This page has no ${state.trial ? `trial ${state.trial}` : `cell ${state.cell}`}. It may belong to another board.`));
   if (!dialog.open) dialog.showModal();
   dialog.scrollTop = 0;
   byId("trial-title").focus();
 }
 
 function closeTrial() {
-  if (!state.trial) return;
-  choose({ trial: "" });
+  if (!namesOne()) return;
+  choose(narrows() ? { trial: "" } : { trial: "", cell: "" });
   showTrial();
 }
 
@@ -30,6 +33,7 @@ function fillTrial(body, { row, trial }) {
       make("p", { class: "quiet" }, `${row.equation.replace("--", "–")} · ${settingText(row)} · ${row.metric}${data.summary.boards.length > 1 ? ` · board ${boardName(row)}` : ""}`),
       row.note ? make("p", {}, row.note) : null,
       seedList(row, trial),
+      make("p", { class: "quiet address" }, "Address of this cell, which stays: ", make("a", { href: cellAddress(row) }, cellAddress(row))),
       trial.status === "ok" ? null : make("p", { class: "bad" }, make("strong", {}, trial.status), `: ${trial.reason}`),
       make("div", { class: "charts" }, ...trialFigures(row, trial, detail)),
       make("h3", {}, "Best, median and worst test sample, and where errors are"),
@@ -98,7 +102,7 @@ function stepFigure(row, detail) {
 // ---------------------------------------------------------------- pictures
 
 function fillPictures(place, shown, trial) {
-  if (state.trial !== trial.id) return; // the reader has opened another trial meanwhile
+  if ((state.trial ?? cellTrial()?.trial.id) !== trial.id) return; // the reader has opened another trial meanwhile
   if (!shown.length) {
     const why = trial.status === "ok" && !live
       ? "The pictures of this trial are not in this file, or its record has none: one trial per leaderboard row has its pictures here, best ranks first, while they fit."
