@@ -17,7 +17,7 @@ from .contract.search import Integer, OneOf, Real, around
 from .contract.task import Recipe, Scale, TaskInfo, TaskSpec
 
 if TYPE_CHECKING:
-    from .api import compare, leaderboard, load_model, load_task, run
+    from .api import Board, compare, leaderboard, load_model, load_task, run
     from .base.files import replacing
     from .base.hashing import seed_from
     from .base.libraries import needs_library
@@ -47,6 +47,7 @@ __all__ = [
     "Batch",
     "BenchRequest",
     "BenchResult",
+    "Board",
     "Budget",
     "Executor",
     "Integer",
@@ -105,7 +106,7 @@ __all__ = [
 
 # Where to find what is imported on demand. The same names stand above, for type checkers.
 _HOMES = {
-    "api": ("compare", "leaderboard", "load_model", "load_task", "run"),
+    "api": ("Board", "compare", "leaderboard", "load_model", "load_task", "run"),
     "contract.study": ("Study", "Sweep", "make_study", "read_study"),  # what a study is
     "contract.budget": ("Budget",),
     "contract.optimizer": ("Optimizer",),
@@ -142,4 +143,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    """What is public, imported or not; what this module needs for itself is left out."""
+    return sorted({*__all__, *(name for name in globals() if name.startswith("__")), "testing"})

@@ -67,7 +67,7 @@ def bench_models(request: BenchRequest) -> BenchResult:
         spec = request.registry.task(task_choice.name).spec
         spec, params = spec.with_options(task_choice.options)
         rows += bench_task(request, spec.info(request.scale, params))
-    from ..plots.bars import draw_timings
+    from ..plots.timings import draw_timings
 
     titles = request.registry.titles()
     timed = [row for row in rows if row["status"] == "ok" and row["at"] == "recipe"]
@@ -177,7 +177,8 @@ def prepare(
     recipe, taken = largest_batch(seconds, row["batch_asked"])
     if recipe < row["batch_asked"]:
         row["reason"] = (
-            f"batch {recipe} instead of {row['batch_asked']}: {limit:.0f} s and {room / 2**30:.0f} GB a step"
+            f"batch {recipe} instead of {row['batch_asked']}: the limits of a step are {limit:.0f} s and "
+            f"{room / 2**30:.0f} GB"
         )
     best = best_batch(seconds, recipe, taken)
     known = {batch: of_batch(module, task, batch) for batch in {recipe, best}}

@@ -7,7 +7,6 @@ threads. The median is reported, with the quartiles as its spread.
 
 from __future__ import annotations
 
-import ctypes
 import signal
 import statistics
 import time
@@ -104,10 +103,7 @@ def timing(seconds: list[float]) -> Timing:
 
 def memory_of(function: Callable[[], Any]) -> int:
     """Bytes that a call adds to what is resident before it, at its worst moment."""
-    try:
-        ctypes.CDLL(None).malloc_trim(0)  # give back what earlier calls left behind, or the peak would hide in it
-    except (OSError, AttributeError):
-        pass
+    machine.give_back_memory()  # what earlier calls left behind: the peak would hide in it
     before = machine.reset_peak_memory()
     function()
     return max(0, machine.peak_memory() - before)
@@ -124,6 +120,9 @@ def time_limit(seconds: float) -> Iterator[None]:
     def stop(*_: Any) -> None:
         raise TookTooLong(f"takes more than {seconds:.0f} s")
 
+    if not hasattr(signal, "setitimer"):  # Windows has no such alarm: nothing is limited there
+        yield
+        return
     before = signal.signal(signal.SIGALRM, stop)
     signal.setitimer(signal.ITIMER_REAL, seconds)
     try:

@@ -12,6 +12,8 @@ import traceback
 import warnings
 from typing import Any
 
+STOPPED = 130  # the exit code after Ctrl-C
+
 
 def main(arguments: list[str] | None = None) -> None:
     arguments = list(sys.argv[1:] if arguments is None else arguments)
@@ -38,16 +40,18 @@ def _run(arguments: list[str], debug: bool) -> int:
     try:
         result = app(arguments, standalone_mode=False, prog_name="pdebench-hss")
         sys.stdout.flush()  # here, where a reader that left is no error
+        if result == STOPPED:  # what typer makes of Ctrl-C, unless somebody had more to say about it
+            print("stopped.", file=sys.stderr)
         return int(result or 0)
     except PdebenchError as error:
         if debug:
             traceback.print_exc()
-        prefix = "" if error.exit_code == 130 else "error: "
+        prefix = "" if error.exit_code == STOPPED else "error: "
         print(f"{prefix}{_plain(error)}", file=sys.stderr)
         return error.exit_code
     except (KeyboardInterrupt, typer.Abort):
         print("stopped.", file=sys.stderr)
-        return 130
+        return STOPPED
     except SystemExit as end:
         if "_PDEBENCH_HSS_COMPLETE" in os.environ:  # the shell's completion ends this way
             raise

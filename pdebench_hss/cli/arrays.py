@@ -49,8 +49,10 @@ def add(
 
     \b
     pdebench-hss data add my_flow --inputs x.npy --outputs y.npy
-    pdebench-hss data add my_run --inputs runs.h5:velocity --rollout --channels-last --periodic --history 4
-    pdebench-hss data add my_sim --inputs sim.npz:a --outputs sim.npz:u --split 90/10 --split-by case
+    pdebench-hss data add my_run --inputs runs.h5:velocity --rollout \\
+        --channels-last --periodic --history 4
+    pdebench-hss data add my_sim --inputs sim.npz:a --outputs sim.npz:u \\
+        --split 90/10 --split-by case
     """
     orders = {"last": channels_last, "first": channels_first, "none": no_channels}
     said = [order for order, chosen in orders.items() if chosen]

@@ -19,7 +19,9 @@ def bench(
     scale: Annotated[str, typer.Option(help="smoke, small, medium or paper.")] = "paper",
     threads: Annotated[int | None, typer.Option(help="Threads per computation.  [default: cores]")] = None,
     repeats: Annotated[int, typer.Option(help="Measurements of each, in turn.")] = 9,
-    seconds: Annotated[float, typer.Option(help="Time limit for one row of the table.")] = 60.0,
+    seconds: Annotated[
+        float, typer.Option(help="Limit of the time for one row of the table; a step may take a fifth of it.")
+    ] = 60.0,
     explain: Annotated[
         bool, typer.Option("--explain", help="Print the reasons behind a choice; measure nothing.")
     ] = False,
@@ -32,7 +34,10 @@ def bench(
     plugin: PluginOption = None,
     strict: StrictOption = None,
 ) -> None:
-    """Measure time, memory and FLOPs side by side; write a CSV and bar charts.
+    """Measure time, memory and FLOPs side by side; write a CSV and charts.
+
+    `bench models` also says what limits a step on this machine (arithmetic or memory), the least time that limit
+    allows, and how many times that the step takes.
 
     \b
     pdebench-hss bench models --tasks poisson_2d --models neural_hss,fno,resnet

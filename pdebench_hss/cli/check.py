@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import traceback
 from collections.abc import Sequence
+from contextlib import nullcontext
 from typing import Annotated, Any
 
 import typer
@@ -56,23 +57,31 @@ def check(
 
 def _check(name: str, model: str, cases: Sequence[Any], quiet: bool) -> list[dict[str, Any]]:
     """Check every promise of one name; report each broken one as it is found, and how many were kept."""
+    from .display import counting_bar
+
     start, rows = time.perf_counter(), []
-    for case in cases:
-        status, message = "ok", ""
-        try:
-            case.run()
-        except AssertionError as error:
-            status, message = "broken", str(error)
-        except Exception as error:
-            status, message = "error", traceback.format_exception_only(error)[-1].strip()
-        task = case.task.name
-        rows.append({"model": model, "task": task, "promise": case.name, "status": status, "message": message})
-        if status != "ok" and not quiet:
-            message = visible(message, keep="\n")
-            print(f"✗ {name}{f' on {task}' if model else ''}: {case.name}: {message}")
+    with nullcontext(lambda done, total: None) if quiet else counting_bar(f"check {name}") as tell:
+        for done, case in enumerate(cases):
+            tell(done, len(cases))
+            status, message = _outcome(case)
+            task = case.task.name
+            rows.append({"model": model, "task": task, "promise": case.name, "status": status, "message": message})
+            if status != "ok" and not quiet:
+                message = visible(message, keep="\n")
+                print(f"✗ {name}{f' on {task}' if model else ''}: {case.name}: {message}")
     if not quiet:
         kept = sum(row["status"] == "ok" for row in rows)
         mark = "✓" if kept == len(rows) else "✗"
         on = f" on {len({row['task'] for row in rows})} tasks" if model else ""
         print(f"{mark} {name}: {kept} of {len(rows)} promises kept{on}   {time.perf_counter() - start:.1f} s")
     return rows
+
+
+def _outcome(case: Any) -> tuple[str, str]:
+    try:
+        case.run()
+    except AssertionError as error:
+        return "broken", str(error)
+    except Exception as error:
+        return "error", traceback.format_exception_only(error)[-1].strip()
+    return "ok", ""

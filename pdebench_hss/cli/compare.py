@@ -3,13 +3,25 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ..base.errors import UsageError
-from .output import Format, FormatOption, MetricOption, PluginOption, chosen_metric, installed, say_left_out
+from .fitted_table import fitted_table
+from .output import (
+    BoardFormat,
+    BoardFormatOption,
+    MetricOption,
+    ModelsOption,
+    PluginOption,
+    TasksOption,
+    chosen_metric,
+    installed,
+    say_left_out,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -34,20 +46,28 @@ def compare(
         bool, typer.Option("--fail-on-regression", help="Exit 3 if a cell really got worse; one seed can't tell.")
     ] = False,
     tol: Annotated[str, typer.Option(help="By how much an error may rise: 5% or 0.05.")] = "0%",
+    tasks: TasksOption = "",
+    models: ModelsOption = "",
     metric: MetricOption = "",
-    form: FormatOption = Format.table,
+    form: BoardFormatOption = BoardFormat.table,
     plugin: PluginOption = None,
 ) -> None:
     """Compare boards with a first one: per cell the change with its interval, and whether it is real.
 
+    With --tasks or --models fewer cells are shown; what is real is still decided among all cells of the boards.
+
     \b
     pdebench-hss compare leaderboards/small-cpu leaderboards/latest
     pdebench-hss compare before.csv after.csv --fail-on-regression --tol 5%
-    pdebench-hss compare leaderboards/small-cpu leaderboards/latest --metric vrmse
+    pdebench-hss compare leaderboards/small-cpu leaderboards/latest \\
+        --metric vrmse
+    pdebench-hss compare leaderboards/small-cpu leaderboards/latest \\
+        --tasks 'poisson_*' --format latex
     """
     tolerance = parse_tolerance(tol)
 
     from ..base.plain_text import visible
+    from ..boards.chosen_rows import choose_rows
     from ..boards.comparison import compare as compare_boards
     from ..boards.reading import read_board
 
@@ -57,9 +77,16 @@ def compare(
         say_left_out(metric, side)
     higher = spec is not None and spec.higher_is_better
     found = compare_boards(sides, force=force, same_weights=same_weights, higher=higher)
-    _print(found, form)
+    found = replace(found, table=choose_rows(found.table, tasks, models))
+    if form is BoardFormat.latex:
+        from ..boards.latex_comparison import comparison_latex
+
+        print(comparison_latex(found, installed(plugin).titles()), end="")
+    else:
+        _print(found, form)
+    said = sys.stdout if form in (BoardFormat.table, BoardFormat.markdown) else sys.stderr
     for note in found.notes:
-        print(f"note: {visible(note)}", file=sys.stdout if form in (Format.table, Format.markdown) else sys.stderr)
+        print(f"note: {visible(note)}", file=said)
     if fail:
         _fail_on_regression(found, tolerance)
 
@@ -94,12 +121,12 @@ def parse_tolerance(text: str) -> float:
     return value
 
 
-def _print(found: Comparison, form: Format) -> None:
+def _print(found: Comparison, form: BoardFormat) -> None:
     from ..base.plain_text import markdown, visible, write_csv
 
-    if form is Format.csv:
+    if form is BoardFormat.csv:
         write_csv(found.table, sys.stdout)
-    elif form is Format.json:
+    elif form is BoardFormat.json:
         print(found.table.to_json(orient="records", indent=1, double_precision=15))
     else:
         from tabulate import tabulate
@@ -107,16 +134,18 @@ def _print(found: Comparison, form: Format) -> None:
         from ..boards.comparison import NEITHER
         from ..boards.verdicts import IDENTICAL
 
-        gap = "\n" if form is Format.markdown else ""  # Markdown needs empty lines around a table
+        gap = "\n" if form is BoardFormat.markdown else ""  # Markdown needs empty lines around a table
         for board, table in found.table.groupby("board", sort=False):
             print(visible(f"{found.reference} → {board}") + gap)
             shown = table[~table["verdict"].isin([IDENTICAL, NEITHER])]  # they are counted below
             if len(shown):
-                plain = markdown if form is Format.markdown else visible
+                plain = markdown if form is BoardFormat.markdown else visible
                 rows = [[plain(text) for text in _row(row, found.cell)] for _, row in shown.iterrows()]
-                style = "github" if form is Format.markdown else "plain"
                 headers = [*found.cell, "error", "change", "95 % interval", "", "fit", "predict"]
-                print(tabulate(rows, headers=headers, tablefmt=style, disable_numparse=True) + gap)
+                if form is BoardFormat.markdown:
+                    print(tabulate(rows, headers=headers, tablefmt="github", disable_numparse=True) + gap)
+                else:
+                    print(fitted_table(headers, rows, optional=("fit", "predict"), rule=False))
             counts = table["verdict"].value_counts(sort=False)
             print(f"{len(table)} cells: {', '.join(f'{count} {verdict}' for verdict, count in counts.items())}")
 

@@ -68,7 +68,8 @@ def list_(form: FormatOption = Format.table) -> None:
         except hdf5.CorruptData as error:
             row["dataset"] = f"unreadable: {error}"
         rows.append(row)
-    print_rows(rows, ["dataset", "scale", "train", "test", "seed", "from", "size", "sha256", "file"], form)
+    columns = ["dataset", "scale", "train", "test", "seed", "from", "size", "sha256", "file"]
+    print_rows(rows, columns, form, optional=["sha256", "file"])
     if form is Format.table:
         print(f"in {cache.data_dir()}")
         for name in adding.added():
@@ -174,7 +175,7 @@ def preview(
         found = _load(task, scale, seed, plugin)
         path = draw(found.task, found.test.inputs[:samples], found.test.outputs[:samples], out, samples)
     except ModuleNotFoundError as error:
-        raise UsageError(f"{error}; install the extra: pip install 'pdebench-hss[report]'") from None
+        raise UsageError(f"{error}; install the extra: pip install 'pdebench-hss[plot]'") from None
     print(f"wrote {path}")
 
 

@@ -23,7 +23,7 @@ from ..base.files import human_bytes
 from ..base.plain_text import visible
 from ..boards.caveats import caveats
 from ..boards.frames import GROUP
-from ..boards.text import display_headers, display_row, format_error, group_line, size_note, title
+from ..boards.text import display_headers, display_row, format_error, group_line, seed_note, size_note, title
 from ..contract.reference_table import ReferenceTable, printed_range
 from ..data.cache import Dataset
 from ..data.hdf5 import Header
@@ -43,6 +43,11 @@ FAILED = "[red]✗[/]"
 ALL = "all trials"  # the bar over all of them
 PLAIN_SECONDS = 10.0  # seconds between progress lines when the output is not a terminal
 MOST_REASONS = 3  # why models were not kept, on one line
+
+
+def print_prose(text: str, style: str | None = None) -> None:
+    """A terminal breaks long lines anywhere: here it gets them broken between words. Elsewhere a line is a line."""
+    console.print(visible(text), style=style, markup=False, soft_wrap=not console.is_terminal)
 
 
 def make_reporter() -> PlainReporter:
@@ -65,8 +70,8 @@ class PlainReporter(Reporter):
         print(f"warning: {visible(message)}", file=sys.stderr)
 
     def plan(self, config: RunConfig, plan: Plan) -> None:
-        console.print(heading(config), markup=False)
-        console.print(visible(plan_line(plan)), markup=False)
+        print_prose(heading(config))
+        print_prose(plan_line(plan))
 
     def source_progress(self, source: Path, done: int, total: int) -> None:
         if self._is_time(str(source)):
@@ -74,7 +79,7 @@ class PlainReporter(Reporter):
             console.print(f"data   {source}: {shares} read to identify it", markup=False)
 
     def note(self, message: str) -> None:
-        console.print(f"note   {message}", markup=False)
+        print_prose(f"note   {message}")
 
     def data_progress(self, dataset: Dataset, done: int, total: int) -> None:
         if self._is_time(dataset.id):
@@ -232,12 +237,19 @@ def plan_line(plan: Plan) -> str:
     shown = ", ".join(list(reasons)[:3]) + (", …" if len(reasons) > 3 else "")
     again = f", {len(plan.having(Action.RETRY))} of them failed before" if plan.having(Action.RETRY) else ""
     return (
-        f"plan   {len(plan.cells)} trials: {len(plan.todo)} to run{again}, {len(plan.having(Action.CACHED))} cached, "
-        f"{len(skipped)} skipped"
+        f"plan   {len(plan.cells)} trials{_once(plan)}: {len(plan.todo)} to run{again}, "
+        f"{len(plan.having(Action.CACHED))} cached, {len(skipped)} skipped"
         + (f" ({shown})" if shown else "")
         + (f", {len(kept)} kept for a newer version" if (kept := plan.having(Action.KEEP)) else "")
         + estimate_text(plan)
     )
+
+
+def _once(plan: Plan) -> str:
+    """How many trials stand for all seeds, where there are several."""
+    once = sum(cell.trial.deterministic for cell in plan.cells)
+    several = len({cell.trial.seed for cell in plan.cells}) > 1
+    return f" ({once} deterministic, so of one seed)" if once and several else ""
 
 
 def estimate_text(plan: Plan) -> str:
@@ -256,8 +268,8 @@ def human_time(seconds: float) -> str:
 
 def print_plan(config: RunConfig, plan: Plan) -> None:
     """``--dry-run``: the heading, and a line per cell."""
-    console.print(heading(config), markup=False)
-    console.print(visible(plan_line(plan)), markup=False)
+    print_prose(heading(config))
+    print_prose(plan_line(plan))
     for cell in plan.cells:
         reason = f"  ({cell.reason})" if cell.reason else ""
         line = f"{cell.action:<7}{name(cell.trial)}  {cell.trial.budget}{reason}"
@@ -270,7 +282,7 @@ def print_estimate(plan: Plan, plugin_files: Sequence[str]) -> None:
         return
     expected = estimate(plan, plugin_files)
     rest = f"; {expected.unknown} could not be estimated" if expected.unknown else ""
-    console.print(
+    print_prose(
         f"about {human_time(expected.seconds)} with {plan.jobs} jobs, without data generation "
         f"({expected.from_records} trials estimated from records, {expected.from_flops} from FLOPs{rest})"
     )
@@ -289,10 +301,11 @@ def print_outcome(config: RunConfig, outcome: Outcome, references: Sequence[Refe
     board = outcome.board
     mine = board[board["task"].isin(tasks) & board["budget"].isin(budgets) & (board["scale"] == config.scale)]
     print_board(mine)
-    note = _printed_note(outcome.plan, references)
-    console.print(f"wrote {_written(config.out, outcome.paths)}{note}", markup=False)
+    console.print(f"wrote {_written(config.out, outcome.paths)}", markup=False)
+    if note := _printed_note(outcome.plan, references):
+        print_prose(note)
     for line in model_lines(config, outcome.records):
-        console.print(visible(line), markup=False)
+        print_prose(line)
 
 
 def model_lines(config: RunConfig, records: Sequence[Record]) -> list[str]:
@@ -316,7 +329,7 @@ def _written(folder: str, paths: list[Path]) -> str:
 def print_board(board: pd.DataFrame) -> None:
     if found := caveats(board):
         console.print()
-        console.print(visible(f"read with care: {'; '.join(found)}"), style="yellow", markup=False)
+        print_prose(f"read with care: {'; '.join(found)}", style="yellow")
     for _, group in board.groupby(GROUP, sort=False, dropna=False):
         first = group.iloc[0]
         heading = escape(visible(f"{title(first)}  ({first['task']})"))
@@ -334,9 +347,11 @@ def print_board(board: pd.DataFrame) -> None:
         for _, row in absent.iterrows():  # nothing but a reason, which gets the rest of the line
             line = f"–  {row['model']:<{width}}  {display_row(row)[-1]}"
             console.print(visible(line), markup=False, highlight=False)
-        console.print(visible(group_line(first)), style="dim", markup=False)
+        print_prose(group_line(first), style="dim")
+        if note := seed_note(group):
+            print_prose(note, style="dim")
         if note := size_note(group):
-            console.print(visible(f"{note} See docs/models.md, or --match-params."), style="dim", markup=False)
+            print_prose(f"{note} See docs/models.md, or --match-params.", style="dim")
 
 
 def _printed_note(plan: Plan, references: Sequence[ReferenceTable]) -> str:
@@ -347,4 +362,4 @@ def _printed_note(plan: Plan, references: Sequence[ReferenceTable]) -> str:
         return ""
     size = next(iter(specs.values())).scales.get("paper")
     where = f"at {'x'.join(map(str, size.grid))}" if size else "at its own scale"
-    return f"      (paper: {found[0]:g} – {found[1]:g}, {where})"
+    return f"paper: {found[0]:g} – {found[1]:g}, {where}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import typer
 
@@ -27,8 +27,6 @@ def doctor(
     if device:
         examine_device(device, out or Path(f"doctor-{device.replace(':', '')}.json"))
         return
-    import torch
-
     from ..base import machine
     from ..base.errors import StoreError
     from ..base.files import check_writable, folder_size, human_bytes
@@ -45,9 +43,7 @@ def doctor(
         report(package, version)
     report("hardware", machine.hardware_line())
     report("cores for trials", available_cores())
-    devices = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
-    devices += ["mps"] if torch.backends.mps.is_available() else []
-    report("devices", ", ".join(devices))
+    report("GPU", _gpus())
     try:
         check_writable(data_dir())
         problem = ""
@@ -63,9 +59,50 @@ def doctor(
     for broken in registry.broken:
         fix = f"{broken.reason}; upgrade or uninstall {broken.origin.distribution}"
         report(f"plugin {broken.origin.entry_point}", str(broken.origin), fix)
+    problems = any(row["status"] != "ok" for row in rows)
+    missing = []
+    for extra, use in EXTRAS.items():
+        found = machine.versions(use.packages)
+        complete = all(package in found for package in use.packages)
+        missing += [] if complete else [extra]
+        value = ", ".join(f"{package} {found.get(package, 'missing')}" for package in use.packages)
+        report(f"{extra}: {use.purpose}", value, "" if complete else "optional")
     print_rows(rows, ["what", "value", "status"], form)
-    if any(row["status"] != "ok" for row in rows):
+    if missing and form is Format.table:
+        print("\nto add what is optional:")
+        for extra in missing:  # below the table, where a command is in one piece
+            print(f"pip install 'pdebench-hss[{extra}]'")
+    if problems:
         raise typer.Exit(1)
+
+
+class Extra(NamedTuple):
+    purpose: str
+    packages: tuple[str, ...]
+
+
+# What users may add with pip install 'pdebench-hss[NAME]'; nothing is wrong without it.
+EXTRAS = {
+    "plot": Extra("figures", ("matplotlib",)),
+    "tune": Extra("tuning", ("optuna",)),
+    "export": Extra("ONNX", ("onnx", "onnxscript", "onnxruntime")),
+    "ray": Extra("clusters", ("ray", "fsspec")),
+    "kernels": Extra("Triton on GPUs", ("triton",)),
+    "zarr": Extra(".zarr arrays", ("zarr",)),
+    "zoo": Extra("other libraries", ("neuraloperator", "the_well", "exponax")),
+}
+
+
+def _gpus() -> str:
+    """Their names, or why there is none."""
+    import torch
+
+    from ..base.devices import look
+    from ..doctor.accelerator import why_not
+
+    if names := [gpu.name for gpu in look().gpus]:
+        return f"{', '.join(names)} (CUDA {torch.version.cuda})"
+    return "Apple's, by MPS" if torch.backends.mps.is_available() else f"none: {why_not('cuda')}"
 
 
 def examine_device(device: str, out: Path) -> None:

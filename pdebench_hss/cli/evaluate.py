@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from .bars import bar
+from .fitted_table import fitted_table
 from .output import PluginOption, installed
 from .study import FigureOption, formats_of
 
@@ -56,11 +57,14 @@ def evaluate(
     and against a parameter. Models that can't be used on another grid are rows with the reason.
 
     \b
-    pdebench-hss evaluate leaderboards/latest --grid 32,64,128 --models fno,resnet
-    pdebench-hss evaluate leaderboards/latest --task 'burgers_1d[beta=0.5]' --data-seed 7
+    pdebench-hss evaluate leaderboards/latest --grid 32,64,128 \\
+        --models fno,resnet
+    pdebench-hss evaluate leaderboards/latest --task 'burgers_1d[beta=0.5]' \\
+        --data-seed 7
     """
     from ..contract.selection import split
     from ..data.cache import ensure
+    from ..runs.runner import RunInterrupted
     from ..use.choosing import open_board
     from ..use.evaluating import Request
     from ..use.evaluating import evaluate as run_evaluations
@@ -84,8 +88,7 @@ def evaluate(
     if rows:
         _finish(store.path / "evaluations", rows, registry, formats)
     if stopped:
-        print(f"stopped. {len(rows)} evaluations done and kept; run the same command for the rest.", file=sys.stderr)
-        raise typer.Exit(130)
+        raise RunInterrupted(f"stopped. {len(rows)} evaluations done and kept; run the same command for the rest.")
 
 
 def _conditions(registry: Registry, task: str | None, grid: str | None, data_seed: str | None) -> list[Condition]:
@@ -122,12 +125,10 @@ def _finish(folder: Path, rows: list[dict[str, object]], registry: Registry, for
 
 
 def _print(table: pd.DataFrame) -> None:
-    from tabulate import tabulate
-
     from ..base.plain_text import visible
     from ..boards.evaluations import HEADERS, display_row
 
     for (task, grid, seed), rows in table.groupby(["evaluated_on", "grid", "data_seed"], sort=False):
         print(visible(f"{task} on {grid}, data seed {seed} ({rows['metric'].iloc[0]})"))
         lines = [[visible(cell) for cell in display_row(row)] for _, row in rows.iterrows()]
-        print(tabulate(lines, headers=HEADERS, tablefmt="plain", disable_numparse=True) + "\n")
+        print(fitted_table(HEADERS, lines, rule=False) + "\n")

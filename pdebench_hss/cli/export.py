@@ -43,8 +43,10 @@ def export(
     What was written is run and compared with the model. Fields are float64. ONNX needs the extra `export`.
 
     \b
-    pdebench-hss export leaderboards/latest --model resnet --task poisson_1d --to onnx --out resnet.onnx
-    pdebench-hss export leaderboards/latest --model fno --task burgers_1d --to torch-export --out fno.pt2
+    pdebench-hss export leaderboards/latest --model resnet --task poisson_1d \\
+        --to onnx --out resnet.onnx
+    pdebench-hss export leaderboards/latest --model fno --task burgers_1d \\
+        --to torch-export --out fno.pt2
     """
     start = time.perf_counter()
     loaded = load_chosen(board, model, task, seed, scale, budget, key, plugin=plugin)

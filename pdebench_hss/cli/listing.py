@@ -9,6 +9,7 @@ from .output import Format, FormatOption, PluginOption, StrictOption, installed,
 
 app = typer.Typer(
     help="List models, tasks, metrics, studies, references, plugins, executors or benches.",
+    short_help="List models, tasks, metrics, studies, plugins and more.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -47,7 +48,9 @@ def tasks(form: FormatOption = Format.table, plugin: PluginOption = None, strict
         }
         for name, found in sorted(installed(plugin, strict=strict).tasks.items())
     ]
-    print_rows(rows, ["task", "title", "dim", "kind", "linear", "metric", "scales", "from"], form)
+    print_rows(
+        rows, ["task", "title", "dim", "kind", "linear", "metric", "scales", "from"], form, optional=["title", "scales"]
+    )
 
 
 @app.command()

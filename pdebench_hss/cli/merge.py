@@ -27,8 +27,10 @@ def merge(
     different plans, boards of different protocols, unlike data, cells that different trials stand for.
 
     \b
-    pdebench-hss merge shards/1 shards/2 shards/3 shards/4 --out leaderboards/joined
-    pdebench-hss merge leaderboards/mine leaderboards/theirs --out leaderboards/ours
+    pdebench-hss merge shards/1 shards/2 shards/3 shards/4 \\
+        --out leaderboards/joined
+    pdebench-hss merge leaderboards/mine leaderboards/theirs \\
+        --out leaderboards/ours
     """
     from ..base.plain_text import visible
     from ..boards.merging import merge as merge_boards

@@ -11,6 +11,7 @@ from ..contract.registry import load_registry
 
 app = typer.Typer(
     help="Start a model or a task of your own: a complete package with tests.",
+    short_help="Start a model or a task of your own.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from .fitted_table import fitted_table
+
 if TYPE_CHECKING:
     from ..boards.reading import BoardFile
     from ..contract.metric import MetricSpec
@@ -24,7 +26,18 @@ class Format(str, enum.Enum):
     json = "json"
 
 
+class BoardFormat(str, enum.Enum):
+    """Tables of boards end up in papers, too."""
+
+    table = "table"
+    csv = "csv"
+    markdown = "markdown"
+    json = "json"
+    latex = "latex"
+
+
 FormatOption = Annotated[Format, typer.Option("--format", help="How to print.")]
+BoardFormatOption = Annotated[BoardFormat, typer.Option("--format", help="How to print; latex is for a paper.")]
 PluginOption = Annotated[
     list[str] | None,
     typer.Option(
@@ -33,14 +46,22 @@ PluginOption = Annotated[
         help="Load a plugin (.py) or a task of arrays (.yaml) from a file.",
     ),
 ]
+TasksOption = Annotated[
+    str, typer.Option("--tasks", help="Only these tasks of the board, e.g. my_task,'my_*'.  [default: all]")
+]
+ModelsOption = Annotated[
+    str, typer.Option("--models", help="Only these models of the board, e.g. net,'net[width=16]'.  [default: all]")
+]
 MetricOption = Annotated[
     str, typer.Option("--metric", help="Another metric than each task's own; see: pdebench-hss list metrics.")
 ]
 StrictOption = Annotated[bool | None, typer.Option("--strict-plugins", help="A broken plugin is an error.")]
 
 
-def print_rows(rows: Sequence[dict[str, Any]], columns: Sequence[str], form: Format) -> None:
-    """Print rows of plain values; missing ones are empty in CSV and null in JSON."""
+def print_rows(
+    rows: Sequence[dict[str, Any]], columns: Sequence[str], form: Format, *, optional: Sequence[str] = ()
+) -> None:
+    """Print rows of plain values; missing ones are empty in CSV and null in JSON, ``optional`` as in `fitted_table`."""
     from ..base.plain_text import csv_cell, markdown, visible
 
     if form is Format.json:
@@ -50,12 +71,14 @@ def print_rows(rows: Sequence[dict[str, Any]], columns: Sequence[str], form: For
         writer.writerow(columns)
         writer.writerows(["" if row.get(c) is None else csv_cell(row[c]) for c in columns] for row in rows)
     else:
-        from tabulate import tabulate
-
         plain = markdown if form is Format.markdown else visible
         cells = [["" if row.get(c) is None else plain(row[c]) for c in columns] for row in rows]
-        style = "github" if form is Format.markdown else "simple"
-        print(tabulate(cells, headers=list(columns), tablefmt=style, disable_numparse=True))
+        if form is Format.markdown:
+            from tabulate import tabulate
+
+            print(tabulate(cells, headers=list(columns), tablefmt="github", disable_numparse=True))
+        else:
+            print(fitted_table(columns, cells, optional=optional))
 
 
 def installed(plugins: Sequence[str] | None, *, strict: bool | None = False) -> Registry:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import sys
+from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .output import MetricOption, PluginOption, chosen_metric, say_left_out
-from .study import FigureOption, formats_of
+from .output import MetricOption, ModelsOption, PluginOption, TasksOption, chosen_metric, say_left_out
+from .study import formats_of
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 def plot(
@@ -24,7 +28,11 @@ def plot(
             "ladder of budgets, a figure per task).  [default: all that the board has rows for]"
         ),
     ] = "",
-    figure: FigureOption = "png,pdf",
+    tasks: TasksOption = "",
+    models: ModelsOption = "",
+    form: Annotated[
+        str, typer.Option("--format", "--figure", help="Formats of the files: png, pdf, svg, or several.")
+    ] = "png,pdf",
     metric: MetricOption = "",
     plugin: PluginOption = None,
 ) -> None:
@@ -32,15 +40,18 @@ def plot(
 
     \b
     pdebench-hss plot leaderboards/latest
-    pdebench-hss plot leaderboards/latest --metric vrmse      (in BOARD/figures/vrmse)
+    pdebench-hss plot leaderboards/latest --kind pareto --tasks 'poisson_*' \\
+        --models fno,linear --format pdf
+    pdebench-hss plot leaderboards/latest --metric vrmse  (in BOARD/figures/vrmse)
     pdebench-hss plot leaderboards/medium-cpu --kind compute
     """
     from ..base.errors import UsageError, did_you_mean
     from ..base.plain_text import visible
+    from ..boards.chosen_rows import choose_rows
     from ..boards.reading import read_board
     from ..contract.registry import load_registry
     from ..contract.selection import split
-    from ..plots import BOARD_KINDS, draw_board
+    from ..plots import BOARD_KINDS, board_looks, draw_board
 
     kinds = split(kind)
     for name in kinds:
@@ -53,11 +64,31 @@ def plot(
     if spec is not None:
         say_left_out(spec.name, board)
     folder = out or (source if source.is_dir() else source.parent) / "figures" / metric
+    titles = registry.titles()
     paths, complaints = draw_board(
-        board.summary, registry.titles(), folder, formats_of(figure), spec, kinds, board.levels
+        choose_rows(board.summary, tasks, models),
+        titles,
+        folder,
+        formats_of(form, "--format"),
+        spec,
+        kinds,
+        _shown(board.levels, models),
+        registry.families(),
+        board_looks(board.summary, titles, board.levels),
     )
     for complaint in complaints:
         print(f"not drawn: {visible(complaint)}", file=sys.stderr)
     print(f"wrote {', '.join(map(str, paths)) or 'nothing'}")
     if not paths:
         raise typer.Exit(2)
+
+
+def _shown(levels: pd.DataFrame | None, models: str) -> pd.DataFrame | None:
+    """The levels of a classical solver are its variants: shown if it is."""
+    from ..contract.selection import split
+
+    if levels is None or not models or models == "all":
+        return levels
+    names = [item.partition("[")[0] for item in split(models)]
+    solver = levels["model"].str.partition("[")[0]
+    return levels[[any(fnmatchcase(name, pattern) for pattern in names) for name in solver]]

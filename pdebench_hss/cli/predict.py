@@ -51,8 +51,10 @@ def predict(
     (batch, steps, channels, grid...).
 
     \b
-    pdebench-hss predict leaderboards/latest --model fno --task poisson_1d --input x.npy --out y.npy
-    pdebench-hss predict leaderboards/latest --model fno --task burgers_1d --input runs.h5:u0 --out u.h5:u --steps 50
+    pdebench-hss predict leaderboards/latest --model fno --task poisson_1d \\
+        --input x.npy --out y.npy
+    pdebench-hss predict leaderboards/latest --model fno --task burgers_1d \\
+        --input runs.h5:u0 --out u.h5:u --steps 50
     """
     from ..use.field_files import check_output, read_fields, write_fields
 

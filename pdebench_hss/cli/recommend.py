@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from .fitted_table import fitted_table
 from .output import Format, FormatOption, PluginOption, installed
 
 if TYPE_CHECKING:
@@ -39,8 +40,10 @@ def recommend(
     Exits with 3 if nothing qualifies; the table says how near everything is.
 
     \b
-    pdebench-hss recommend leaderboards/latest --task poisson_2d --max-ms 2 --max-error 0.05
-    pdebench-hss recommend leaderboards/latest --task heat_1d --max-error 1e-3 --batched --format json
+    pdebench-hss recommend leaderboards/latest --task poisson_2d --max-ms 2 \\
+        --max-error 0.05
+    pdebench-hss recommend leaderboards/latest --task heat_1d --max-error 1e-3 \\
+        --batched --format json
     """
     from ..base.errors import UsageError
     from ..boards.recommendation import Limits
@@ -69,14 +72,16 @@ def _print(found: Recommendation, limits: Limits, form: Format) -> None:
     if form is Format.json:
         print(found.table.to_json(orient="records", indent=1, double_precision=15))
         return
-    from tabulate import tabulate
-
     plain = markdown if form is Format.markdown else visible
     rows = [[plain(text) for text in _row(row)] for _, row in found.table.iterrows()]
     headers = ["", "model", "error", "samples within", "time", "answers/s", "training", "params", ""]
-    style = "github" if form is Format.markdown else "plain"
     print(visible(_question(found, limits)) + "\n")
-    print(tabulate(rows, headers=headers, tablefmt=style, disable_numparse=True) + "\n")
+    if form is Format.markdown:
+        from tabulate import tabulate
+
+        print(tabulate(rows, headers=headers, tablefmt="github", disable_numparse=True) + "\n")
+    else:
+        print(fitted_table(headers, rows, rule=False) + "\n")
     for line in _answers(found):
         print(visible(line))
 

@@ -33,10 +33,11 @@ def reproduce(
     Exit 0 if it is, 3 if it is not, 1 if that can't be told, with the reason.
 
     \b
-    pdebench-hss reproduce leaderboards/small-cpu --task heat_1d --model fno --seed 1
+    pdebench-hss reproduce leaderboards/small-cpu --task heat_1d --model fno \\
+        --seed 1
     """
     from ..base.plain_text import visible
-    from ..boards.verifying import CONTRADICTED, UNCHECKED
+    from ..boards.findings import CONTRADICTED, UNCHECKED
     from ..use.choosing import choose_record, open_board
 
     store = open_board(source)

@@ -90,8 +90,8 @@ def _lines(found: list[Verdict]) -> list[str]:
         lines.append(f"some records lack: {', '.join(added)} (--write puts them in rescored.csv)")
     if absent := sorted({name for v in found for name in v.absent} - {"val_err"}):
         lines.append(f"not computed here: {', '.join(absent)}")
-    if any("val_err" in v.absent for v in found):
-        lines.append("val_err is not checked: it is of training samples")
+    for reason, count in Counter(v.no_val for v in found if v.no_val).items():
+        lines.append(f"val_err of {count} record{'s' * (count != 1)} is not checked: {reason}")
     return lines
 
 

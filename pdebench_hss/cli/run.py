@@ -90,9 +90,12 @@ def run(
 
     \b
     pdebench-hss run --models all --tasks poisson_1d --seeds 3
-    pdebench-hss run --models 'resnet[width=32],linear' --tasks 'poisson_*' --budget core_seconds=60
-    pdebench-hss run --models all --tasks poisson_2d --scale medium --budget core_seconds=10,40,160
-    pdebench-hss run --models 'fno[lr=4e-3,weight_decay=1e-4]' --tasks 'burgers_1d[history=4]' --val 10%
+    pdebench-hss run --models 'resnet[width=32],linear' --tasks 'poisson_*' \\
+        --budget core_seconds=60
+    pdebench-hss run --models all --tasks poisson_2d --scale medium \\
+        --budget core_seconds=10,40,160
+    pdebench-hss run --models 'fno[lr=4e-3,weight_decay=1e-4]' \\
+        --tasks 'burgers_1d[history=4]' --val 10%
     pdebench-hss run --task-file my_flow.yaml --models resnet,linear
     pdebench-hss run --config experiment.yaml --dry-run
     pdebench-hss run --config experiment.yaml --shard 2/4 --out shards/2

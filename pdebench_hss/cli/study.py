@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from .fitted_table import fitted_table
 from .output import PluginOption, StrictOption
 from .where import (
     CudaGraphsOption,
@@ -67,7 +68,8 @@ def study(
     \b
     pdebench-hss study data_efficiency_1d --dry-run
     pdebench-hss study exact_recovery --scale smoke
-    pdebench-hss study table_1d --models my_solver,fno,linear --out leaderboards/mine
+    pdebench-hss study table_1d --models my_solver,fno,linear \\
+        --out leaderboards/mine
     """
     from ..contract.registry import load_registry
 
@@ -123,7 +125,7 @@ def study(
         raise typer.Exit(1)
 
 
-def formats_of(text: str) -> list[str]:
+def formats_of(text: str, option: str = "--figure") -> list[str]:
     from ..base.errors import UsageError, did_you_mean
     from ..contract.selection import split
 
@@ -131,14 +133,12 @@ def formats_of(text: str) -> list[str]:
     for word in words:
         if word not in FORMATS:
             hint = did_you_mean(word, FORMATS)
-            raise UsageError(f"--figure {word}: not a format.{hint}  Formats: {', '.join(FORMATS)}, none")
+            raise UsageError(f"{option} {word}: not a format.{hint}  Formats: {', '.join(FORMATS)}, none")
     return words
 
 
 def _print_points(table: Any, columns: list[str]) -> None:
     """The table behind the figure, as people read it."""
-    from tabulate import tabulate
-
     from ..base.plain_text import visible
     from ..boards.text import format_error
 
@@ -147,7 +147,7 @@ def _print_points(table: Any, columns: list[str]) -> None:
         [visible(cell) for cell in (*row[shown], _error(row, format_error), row["reason"])]
         for _, row in table.iterrows()
     ]
-    print(tabulate(rows, [*map(visible, shown), "error", ""], tablefmt="simple", disable_numparse=True))
+    print(fitted_table([*map(visible, shown), "error", ""], rows))
 
 
 def _error(row: Any, format_error: Any) -> str:

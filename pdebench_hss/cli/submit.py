@@ -33,7 +33,8 @@ def submit(
     What contradicts itself is not written (exit 3). The folder is complete: commit it and open a pull request.
 
     \b
-    pdebench-hss submit leaderboards/latest --name my-solver --licence CC-BY-4.0 --contact https://example.org/me
+    pdebench-hss submit leaderboards/latest --name my-solver \\
+        --licence CC-BY-4.0 --contact https://example.org/me
     """
     from ..base.errors import UsageError
     from ..base.plain_text import visible

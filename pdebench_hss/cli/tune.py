@@ -39,6 +39,10 @@ def tune(
     tries: Annotated[
         int | None, typer.Option(help="Choices of options for each model on each task.  [default: 12]")
     ] = None,
+    only: Annotated[
+        str | None,
+        typer.Option(help="Options to tune, e.g. lr: the others keep their defaults.  [default: all in its space]"),
+    ] = None,
     budget: Annotated[
         str | None,
         typer.Option(
@@ -78,9 +82,13 @@ def tune(
     Repeat the command to resume where it stopped. What may be chosen is shown by: pdebench-hss show MODEL
 
     \b
-    pdebench-hss tune --models all --tasks 'poisson_*' --tries 12 --out tuned.yaml
-    pdebench-hss tune --models fno,neural_hss --tasks poisson_2d --budget core_seconds=10 --dry-run
-    pdebench-hss run --models all --tasks 'poisson_*' --tuned tuned.yaml --seeds 3
+    pdebench-hss tune --models all --tasks 'poisson_*' --tries 12 \\
+        --out tuned.yaml
+    pdebench-hss tune --models fno,neural_hss --tasks poisson_2d \\
+        --budget core_seconds=10 --dry-run
+    pdebench-hss tune --models all --tasks poisson_2d --only lr --tries 6
+    pdebench-hss run --models all --tasks 'poisson_*' --tuned tuned.yaml \\
+        --seeds 3
     """
     plugin = with_task_files(plugin, task_file)
     if task_file and not tasks:

@@ -53,7 +53,8 @@ def verify(
 
     \b
     pdebench-hss verify leaderboards/small-cpu
-    pdebench-hss verify leaderboards/small-cpu --rerun 5% --data all --report reports
+    pdebench-hss verify leaderboards/small-cpu --rerun 5% --data all \\
+        --report reports
     """
     from ..base.plain_text import visible
     from ..boards.trust import read_checks, write_checks

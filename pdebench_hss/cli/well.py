@@ -27,8 +27,10 @@ def add_well(
 
     \b
     pdebench-hss data add-well shear_flow datasets/shear_flow
-    pdebench-hss data add-well shear_flow datasets/shear_flow --fields velocity,tracer --history 4 --steps 10
-    pdebench-hss data add-well shear_step datasets/shear_flow --given Reynolds,Schmidt --history 4
+    pdebench-hss data add-well shear_flow datasets/shear_flow \\
+        --fields velocity,tracer --history 4 --steps 10
+    pdebench-hss data add-well shear_step datasets/shear_flow \\
+        --given Reynolds,Schmidt --history 4
     """
     if name in (registry := load_registry()).tasks and registry.task(name).origin.distribution != "arrays":
         raise UsageError(f"there is a task {name!r} already ({registry.task(name).origin}); choose another name")

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from ..base import machine
+from ..workers.starting import FORK, SPAWN, start_method
 from . import accelerator
 from .cases import run, trained_trials
 from .outcome import failed, passed, warned
@@ -27,8 +28,11 @@ def versions(emit: Any, device: str) -> dict[str, Any]:
     return passed(f"{line}, compiler {compiler}", **found, versions=packages, compiler=compiler)
 
 
+_PROCESS = {FORK: "a fork of a warm worker", SPAWN: "a new process of a worker"}
+
+
 def fork(emit: Any, device: str) -> dict[str, Any]:
-    """This very process is a fork: it must be able to start CUDA, which it could not if its parent had."""
+    """This very process may be a fork: it must be able to start CUDA, which it could not if its parent had."""
     if accelerator.is_initialized(device):
         return failed("CUDA was initialised before the fork: the parent process used it")
     x = torch.full((64, 64), 2.0, device=device)
@@ -36,7 +40,7 @@ def fork(emit: Any, device: str) -> dict[str, Any]:
     expected = 64**3 * 4.0
     if total != expected:
         return failed(f"a product of 64 x 64 matrices sums to {total}, expected {expected}")
-    return passed("a fork of a warm worker allocates and multiplies")
+    return passed(f"{_PROCESS[start_method()]} allocates and multiplies")
 
 
 def flags(emit: Any, device: str) -> dict[str, Any]:

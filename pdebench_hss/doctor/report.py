@@ -11,8 +11,8 @@ from typing import Any
 from ..base import machine
 from ..base.files import replacing
 from ..workers.events import Crashed, Done, Failed, TimedOut
+from ..workers.jobs import Job
 from ..workers.pool import WorkerPool
-from ..workers.worker import Job
 from .outcome import FAIL, Outcome
 
 FORMAT = 1

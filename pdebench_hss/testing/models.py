@@ -24,7 +24,7 @@ from ..contract import traits
 from ..contract.model import ModelSpec
 from ..contract.registry import Registry, load_registry
 from ..contract.task import TaskSpec
-from .promises import TRAINED, UNTRAINED, learns_four_samples, size_knob_changes_the_size
+from .promises import TRAINED, UNTRAINED, learns_four_samples, no_seed_changes_it, size_knob_changes_the_size
 from .subject import SCALE, Subject
 
 
@@ -78,6 +78,8 @@ def _trained(spec: ModelSpec, task: TaskSpec) -> bool:
 
 
 def _promises(spec: ModelSpec, task: TaskSpec) -> Iterator[Callable[[Subject], None]]:
+    if spec.deterministic:
+        yield no_seed_changes_it
     if not _trained(spec, task):
         yield from UNTRAINED
         return

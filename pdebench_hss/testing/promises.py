@@ -303,8 +303,8 @@ TRAINED = (
 # --- promises of models that fit or solve by themselves ---------------------------------------------------------------
 
 
-def _fitted(subject: Subject) -> Predictor:
-    model, train = subject.build(), subject.pairs(subject.fit_dtype)
+def _fitted(subject: Subject, seed: int = SEED) -> Predictor:
+    model, train = subject.build(seed), subject.pairs(subject.fit_dtype)
     subject.fit(model, train)
     return Predictor(model, subject.task, train.normalizer, 4, torch.device("cpu"))
 
@@ -321,6 +321,15 @@ def repeats_itself(subject: Subject) -> None:
     inputs = samples(subject.task.spec).test.inputs
     first, second = _fitted(subject)(inputs), _fitted(subject)(inputs)
     demand(np.array_equal(first, second), "two fits to the same data predict differently")
+
+
+def no_seed_changes_it(subject: Subject) -> None:
+    """Of models that declare ``deterministic``: built and fitted under two seeds they predict the same, to the bit."""
+    kind = type(subject.build())
+    demand(traits.is_closed_form(kind), "deterministic=True is for closed forms and solvers, and this one is trained")
+    inputs = samples(subject.task.spec).test.inputs
+    first, second = (_fitted(subject, seed)(inputs) for seed in (SEED, SEED + 1))
+    demand(np.array_equal(first, second), "deterministic=True, but two seeds predict differently")
 
 
 def its_state_is_all_it_learned(subject: Subject) -> None:

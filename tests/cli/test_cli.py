@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.parametrize(
@@ -78,7 +82,7 @@ def test_flags_win_over_the_config(cli, toys, tmp_path):
     done = cli("run", "--config", "experiment.yaml", "--scale", "smoke", "--models", "mean", "--dry-run")
     assert done.code == 0, done.err
     assert "scale smoke" in done.out
-    assert "2 trials: 2 to run" in done.out
+    assert "1 trials: 1 to run" in done.out  # two seeds, which change nothing of `mean`
 
 
 def test_a_dry_run_leaves_nothing_behind(cli, toys, tmp_path, cache):
@@ -110,10 +114,38 @@ def test_version_and_doctor(cli):
     assert cli("--version").out == f"pdebench-hss {__version__}\n"
     healthy = cli("doctor")
     assert healthy.code == 0, healthy.out
-    assert "torch" in healthy.out
+    for word in ("torch", "GPU", "cache", "plot:"):
+        assert word in healthy.out
     ill = cli("doctor", PDEBENCH_HSS_CACHE="/proc/nowhere")
     assert ill.code == 1
     assert "PDEBENCH_HSS_CACHE" in ill.out
+
+
+def test_doctor_knows_every_extra_that_users_may_add_and_how(monkeypatch, capsys):
+    tomllib = pytest.importorskip("tomllib", reason="new in Python 3.11")
+    from pdebench_hss.base import machine
+    from pdebench_hss.cli import doctor
+
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    assert set(doctor.EXTRAS) == set(extras) - {"test", "docs"}
+    for name, extra in doctor.EXTRAS.items():
+        assert [re.split("[<>= ;]", line)[0] for line in extras[name]] == list(extra.packages)
+    monkeypatch.setattr(machine, "_installed", lambda package: None if package == "matplotlib" else "1.0")
+    doctor.doctor()  # something that may be added is no reason for exit code 1
+    assert "pip install 'pdebench-hss[plot]'" in capsys.readouterr().out
+
+
+def test_check_shows_how_far_it_is(monkeypatch, capsys):
+    from types import SimpleNamespace
+
+    from pdebench_hss.cli import check, display
+
+    monkeypatch.setattr(display, "PLAIN_SECONDS", 0.0)
+    case = SimpleNamespace(name="keeps its word", task=SimpleNamespace(name="toy"), run=lambda: None)
+    check._check("net", "net", [case, case], quiet=False)
+    assert "check net  1 of 2" in capsys.readouterr().out
+    check._check("net", "net", [case, case], quiet=True)
+    assert capsys.readouterr().out == ""
 
 
 def test_match_params_says_how_close_it_came(cli, toys, tmp_path):
@@ -130,3 +162,15 @@ def test_a_reader_that_has_read_enough_is_no_error(command, tmp_path):
     script = f"{sys.executable} -m pdebench_hss {command} | head -c 1 >/dev/null; exit ${{PIPESTATUS[0]}}"
     done = subprocess.run(["bash", "-c", script], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_ctrl_c_before_there_is_anything_to_lose_is_answered_too(tmp_path):
+    program = (
+        "import pdebench_hss.cli.listing as listing\n"
+        "def stop(*_, **__): raise KeyboardInterrupt\n"
+        "listing.installed = stop\n"
+        "from pdebench_hss.cli import main\n"
+        "main(['list', 'models'])\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (130, "stopped.\n")
