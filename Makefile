@@ -5,13 +5,13 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check
 TASK   ?= gray_scott_inverse
 
-.PHONY: run test lint docs bench zoo boards-small boards-medium clean
+.PHONY: run test lint docs bench zoo boards-small boards-medium index clean
 
 run: $(VENV)/.run
 	$(BIN)/pdebench-hss run --models all --tasks $(TASK)
 
 test: $(VENV)/.test
-	$(BIN)/python -m pytest -n auto
+	$(BIN)/python -m pytest -n auto --dist worksteal
 
 lint: $(VENV)/.test
 	$(BIN)/ruff check .
@@ -30,19 +30,24 @@ zoo: $(VENV)/.test
 
 # The boards of docs/boards.md. Hours; stopped and repeated, they go on where they were.
 SEEDS ?= 3
-TRIES ?= 8
+TRIES ?= 4
 boards-small:  BUDGETS =
-boards-small:  TRY = core_seconds=4
+boards-small:  TRY = core_seconds=5
 boards-medium: BUDGETS = --budget core_seconds=10,40,160
 boards-medium: TRY = core_seconds=5
 
 boards-small boards-medium: boards-%: $(VENV)/.test
-	$(BIN)/pdebench-hss tune --models all --tasks all --scale $* --tries $(TRIES) --budget $(TRY) \
+	$(BIN)/pdebench-hss tune --models all --tasks all --scale $* --only lr --tries $(TRIES) --budget $(TRY) \
 		--out leaderboards/tuning/$*.yaml
 	$(BIN)/pdebench-hss run --models all --tasks all --scale $* $(BUDGETS) --seeds $(SEEDS) \
 		--tuned leaderboards/tuning/$*.yaml --out leaderboards/$*-cpu
 	$(BIN)/pdebench-hss plot leaderboards/$*-cpu
-	$(BIN)/pdebench-hss pack leaderboards/$*-cpu
+	$(BIN)/pdebench-hss pack leaderboards/$*-cpu --errors own
+	$(BIN)/pdebench-hss index leaderboards
+
+# After a board was added or has changed, or the way in which tables are written.
+index: $(VENV)/.run
+	$(BIN)/pdebench-hss index leaderboards --tables
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)

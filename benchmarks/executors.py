@@ -1,8 +1,7 @@
 """What an executor adds to a trial that does nothing, and how long a plan a driver can hold.
 
-The trial is the baseline `mean` on a task of one-dimensional fields of 16 points: it fits in microseconds, so what is
-measured is the way there and back (a process, a Ray task), the record and the tables. Seeds make it as many trials as
-are asked for.
+The trial fits in microseconds (`trivial_trials`), so what is measured is the way there and back (a process, a Ray
+task), the record and the tables.
 
     python benchmarks/executors.py                                        200 trials on inline, process and ray
     python benchmarks/executors.py --trials 50000 --executors ray         the long plan
@@ -19,33 +18,11 @@ import os
 import subprocess
 import sys
 import tempfile
-import textwrap
 import time
 from pathlib import Path
 
 from tabulate import tabulate
-
-PLUGIN = '''
-from pdebench_hss import Recipe, Scale, TaskSpec, hookimpl
-
-
-def generate(seeds, size):
-    import numpy as np
-
-    x = np.stack([np.random.default_rng(seed).standard_normal((1, *size.grid)) for seed in seeds])
-    return x, 2 * x
-
-
-@hookimpl
-def pdebench_hss_tasks():
-    scale = Scale((16,), train=8, test=4, recipe=Recipe(batch=4, steps=1))
-    return [
-        TaskSpec(
-            name="trivial", title="trivial", equation="y = 2 x", dim=1, in_channels=1, out_channels=1, linear=True,
-            generate="trivial_plugin:generate", scales={"smoke": scale},
-        )
-    ]
-'''  # fmt: skip
+from trivial_trials import MODEL, plugin_file, write_plugin
 
 
 def run_one(executor: str, trials: int, folder: str, address: str | None) -> dict[str, float]:
@@ -68,8 +45,8 @@ def run_one(executor: str, trials: int, folder: str, address: str | None) -> dic
 
     start, clock = time.perf_counter(), Clock()
     config = RunConfig(
-        models="mean", tasks="trivial", scale="smoke", seeds=trials, executor=executor, ray_address=address,
-        out=str(Path(folder, executor)), plugins=[str(Path(folder, "trivial_plugin.py"))],
+        models=MODEL, tasks="trivial_0", scale="smoke", seeds=trials, executor=executor, ray_address=address,
+        out=str(Path(folder, executor)), plugins=[str(plugin_file(folder))],
     )  # fmt: skip
     outcome = Run(config, reporter=clock).execute()
     end = time.perf_counter()
@@ -87,7 +64,7 @@ def run_one(executor: str, trials: int, folder: str, address: str | None) -> dic
 
 def measure(executor: str, trials: int, address: str | None) -> dict[str, float]:
     with tempfile.TemporaryDirectory(prefix="executors-") as folder:
-        Path(folder, "trivial_plugin.py").write_text(textwrap.dedent(PLUGIN))
+        write_plugin(folder)
         arguments = ["--child", folder, "--trials", str(trials), "--executors", executor]
         arguments += ["--ray-address", address] if address else []
         environment = {**os.environ, "PDEBENCH_HSS_CACHE": str(Path(folder, "cache"))}

@@ -27,7 +27,7 @@ def measure(task: str, model: str, scale: str, out: str) -> pd.DataFrame:
     before = time.process_time()
     board = run(models=model, tasks=task, scale=scale, executor="inline", out=out)
     seconds = time.process_time() - before
-    return pd.DataFrame(board)[COLUMNS].assign(cpu_seconds=round(seconds, 2))
+    return board.results[COLUMNS].assign(cpu_seconds=round(seconds, 2))
 
 
 def main() -> None:

@@ -5,8 +5,10 @@ Keeping: the same trials with and without `--keep-models`, in turns, on part of 
 at most 3 % more.
 
 Using: a loaded model on 64 samples, checks and change of units included, against the bare network's forward pass on the
-same 64 normalised samples; and `load_model` with a prediction of one sample against the same forward pass. Promise: at
-most 1.2 times. CPU seconds of this thread, one thread, the median of a few rounds in turns.
+same 64 normalised samples; and `load_model` with a prediction of one sample against the same forward pass. Promise:
+each at most 1.2 times, in the median over tasks and models. Loading takes milliseconds whatever the network, so for a
+network whose forward pass takes one millisecond it is several times as much; the table shows each. CPU seconds of this
+thread, one thread, the median of a few rounds in turns.
 
     python benchmarks/keeping_models.py                        both; fails if a promise is broken
     python benchmarks/keeping_models.py --rounds 2 --models resnet,linear --tasks poisson_1d
@@ -79,7 +81,8 @@ def bare_forward(model: LoadedModel) -> Callable[[], object]:
     return torch.no_grad()(lambda: model.module(x))
 
 
-def using(board: Path, models: list[str], tasks: list[str], rounds: int) -> float:
+def using(board: Path, models: list[str], tasks: list[str], rounds: int) -> tuple[float, float]:
+    """Medians, by the bare forward pass: a loaded model on a batch, and loading with one sample."""
     registry = load_registry()
     rows = []
     for task in tasks:
@@ -101,9 +104,7 @@ def using(board: Path, models: list[str], tasks: list[str], rounds: int) -> floa
             rows.append([task, name, *milliseconds, took["used"] / took["bare"], took["loaded"] / took["bare"]])
     headers = ["task", "model", "forward, ms", "used, ms", "load and one, ms", "used / forward", "load / forward"]
     print(tabulate(rows, headers, floatfmt=".3f"))
-    print(f"medians: used / forward {statistics.median(r[-2] for r in rows):.3f}, load and one sample / forward "
-          f"{statistics.median(r[-1] for r in rows):.3f}")  # fmt: skip
-    return statistics.median(row[-2] for row in rows)
+    return statistics.median(row[-2] for row in rows), statistics.median(row[-1] for row in rows)
 
 
 def main() -> None:
@@ -116,10 +117,11 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         ratio = keeping(Path(folder), chosen.models, chosen.tasks, chosen.rounds)
         networks = [name for name in chosen.models.split(",") if name != "linear"]
-        used = using(Path(folder) / "kept", networks, chosen.tasks.split(","), max(5, chosen.rounds))
+        used, loaded = using(Path(folder) / "kept", networks, chosen.tasks.split(","), max(5, chosen.rounds))
     print(f"keeping models: {100 * (ratio - 1):+.1f} % (at most {100 * (MOST_KEEPING - 1):.0f} %)")
     print(f"a loaded model on {BATCH} samples: {used:.2f} times the bare forward pass (at most {MOST_USING})")
-    sys.exit(ratio > MOST_KEEPING or used > MOST_USING)
+    print(f"loading it and one sample: {loaded:.2f} times that forward pass (at most {MOST_USING})")
+    sys.exit(ratio > MOST_KEEPING or max(used, loaded) > MOST_USING)
 
 
 if __name__ == "__main__":

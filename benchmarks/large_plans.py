@@ -1,7 +1,7 @@
 """What a plan of 100,000 trials costs before, between and after its trials.
 
-The trials are trivial: the baseline `mean` on ten tasks of fields of 16 points, so all that is measured is what the
-program adds. Each stage has a process of its own, in which CPU time and peak memory are those of the stage:
+The trials are trivial (`trivial_trials`), so all that is measured is what the program adds. Each stage has a process of
+its own, in which CPU time and peak memory are those of the stage:
 
     plan      the command up to its first trial: the plan, the lock, ``plan.json``, the work handed to an executor
     driver    the whole command, where an executor answers at once with a record that was made before
@@ -34,34 +34,15 @@ from pathlib import Path
 from typing import Any
 
 from tabulate import tabulate
+from trivial_trials import MODEL, TASKS, plugin_file, write_plugin
 
-CELLS, TASKS = 100_000, 10
+CELLS = 100_000
+NUMBER_OF_TASKS = 10
 IMPORTS = {"cpu": 3.0, "mb": 350.0}  # what a command takes that does nothing
 LIMITS = {"plan": {"cpu": 20.0, "mb": 800.0}, "tables": {"cpu": 30.0}}  # for CELLS
 OPENED = 1.0  # times that a record is opened, on a second run
 RATE = 60.0  # trials per second on two cores
-PLUGIN = '''
-from pdebench_hss import Recipe, Scale, TaskSpec, hookimpl
-
-
-def generate(seeds, size):
-    import numpy as np
-
-    x = np.stack([np.random.default_rng(seed).standard_normal((1, *size.grid)) for seed in seeds])
-    return x, 2 * x
-
-
-@hookimpl
-def pdebench_hss_tasks():
-    scale = Scale((16,), train=8, test=4, recipe=Recipe(batch=4, steps=1))
-    return [
-        TaskSpec(
-            name=f"trivial_{number}", title="trivial", equation="y = 2 x", dim=1, in_channels=1, out_channels=1,
-            linear=True, generate="trivial_plugin:generate", scales={"smoke": scale},
-        )
-        for number in range(10)
-    ]
-
+EXECUTOR = """
 
 @hookimpl
 def pdebench_hss_executors():
@@ -72,7 +53,7 @@ def executor(registry, config):
     import large_plans
 
     return large_plans.echo_executor(registry, config)
-'''  # fmt: skip
+"""
 
 
 class Enough(Exception):
@@ -83,8 +64,8 @@ def config(folder: str, cells: int, **more: Any) -> Any:
     from pdebench_hss.runs.config import RunConfig
 
     return RunConfig(
-        models="mean", tasks="trivial_*", scale="smoke", seeds=max(1, cells // TASKS), jobs=2,
-        plugins=[str(Path(folder, "trivial_plugin.py"))], **more,
+        models=MODEL, tasks=TASKS, scale="smoke", seeds=max(1, cells // NUMBER_OF_TASKS), jobs=2,
+        plugins=[str(plugin_file(folder))], **more,
     )  # fmt: skip
 
 
@@ -93,7 +74,7 @@ def echo_executor(registry: Any, settings: Any) -> Any:
     from pdebench_hss.trials.run_trial import run_trial
 
     class Echo(Executor):
-        """The first trial of each task is run, and its record stands for all."""
+        """The first trial of each task is run, and its record stands for all, with other numbers in each."""
 
         def run(self, work: Sequence[Work]) -> Iterator[TrialEvent]:
             made: dict[str, Any] = {}
@@ -102,9 +83,30 @@ def echo_executor(registry: Any, settings: Any) -> Any:
                 if trial.task not in made:
                     made[trial.task] = run_trial(trial, item.context, self.registry)
                 yield TrialStarted(trial)
-                yield TrialFinished(trial, replace(made[trial.task], key=trial.key, trial=trial))
+                yield TrialFinished(trial, with_own_numbers(made[trial.task], trial))
 
     return Echo(registry, settings)
+
+
+def with_own_numbers(record: Any, trial: Any) -> Any:
+    """The record of another trial: errors, times and moments are its own, as those of real trials are, so that nothing
+    is gained from files that happen to be alike."""
+    from pdebench_hss.training.metrics import mean_of
+
+    factor = 1.0 + trial.seed / 1e5
+    samples = {name: a * factor if name.startswith("error_") else a for name, a in record.samples.items()}
+    provenance = {**record.provenance, **{name: record.provenance[name] + trial.seed for name in ("started", "ended")}}
+    return replace(
+        record,
+        key=trial.key,
+        trial=trial,
+        samples=samples,
+        metrics={name: mean_of(samples[f"error_{name}"]) for name in record.metrics},
+        seconds={name: seconds * factor for name, seconds in record.seconds.items()},
+        serving={name: value * factor for name, value in record.serving.items()},
+        predict_ms=record.predict_ms * factor,
+        provenance=provenance,
+    )
 
 
 # --- the stages, each in a process of its own ------------------------------------------------------------------------
@@ -139,7 +141,7 @@ def tables(folder: str, cells: int) -> dict[str, float]:
     from pdebench_hss.contract.registry import load_registry
     from pdebench_hss.trials.store import Store
 
-    board, _ = write_board(Store(Path(folder, "board")), load_registry([str(Path(folder, "trivial_plugin.py"))]))
+    board, _ = write_board(Store(Path(folder, "board")), load_registry([str(plugin_file(folder))]))
     assert board["n_seeds"].sum() == cells
     return {}
 
@@ -224,8 +226,8 @@ def main() -> None:
         return
     found: dict[str, dict[str, float]] = {}
     with tempfile.TemporaryDirectory(prefix="large-plans-") as folder:
-        Path(folder, "trivial_plugin.py").write_text(PLUGIN)
-        in_child("plan", folder, TASKS)  # makes the data, which are not part of any stage
+        write_plugin(folder, EXECUTOR)
+        in_child("plan", folder, NUMBER_OF_TASKS)  # makes the data, which are not part of any stage
         for stage in options.stages.split(","):
             cells = options.trials if stage == "process" else options.cells
             found[stage] = in_child(stage, folder, cells)

@@ -33,7 +33,7 @@ def trials(args: argparse.Namespace) -> pd.DataFrame:
     if args.budget:
         options["budget"] = args.budget
     models = [label({**BEFORE, **rates}), label(rates)]
-    rows = pb.run(models, args.tasks, out=str(args.board), **options)
+    rows = pb.run(models, args.tasks, out=str(args.board), **options).results
     return rows.assign(start=["before" if "init=normal" in model else "after" for model in rows["model"]])
 
 

@@ -10,7 +10,7 @@ with a given probability, and its errors are then not there. Seeds of the two bo
     found            errors are 5 %, 20 % or 100 % larger: how often the verdict is "worse", one cell alone
     one seed         the committed records of a board as boards of one seed each, seed i against seed j
 
-    python benchmarks/verdict_rates.py [--worlds 2000] [--jobs 2] [--board leaderboards/small-cpu]
+    python benchmarks/verdict_rates.py [--worlds 2000] [--jobs 2] [--board leaderboards/first/small-cpu]
 
 Every number has random numbers of its own from a fixed seed, so jobs change nothing.
 """
@@ -179,7 +179,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Rates of false and of missed verdicts by simulation.")
     parser.add_argument("--worlds", type=int, default=2000)
     parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--board", type=Path, default=Path("leaderboards/small-cpu"))
+    parser.add_argument("--board", type=Path, default=Path("leaderboards/first/small-cpu"))
     options = parser.parse_args()
     error = 100 * math.sqrt(0.05 * 0.95 / options.worlds)
     print(f"{options.worlds} worlds a number: 5 % are known to {error:.1f} %\n")

@@ -1,6 +1,7 @@
 """What the site needs beyond the Markdown files, which are written to be read on their own as well.
 
-* CONTRIBUTING.md becomes a page, and each committed board the report of it, boards/<name>.html.
+* CONTRIBUTING.md becomes a page; each committed board a folder, boards/<path>/, with its report and its tables
+  (`pdebench_hss.report.shelf`); and the list of them stands where all-boards.md has `LIST_MARK`.
 * A list or table may follow its paragraph without a blank line, as everywhere but in Python-Markdown.
 * Links to files outside docs/ lose their target: they are for readers of the repository.
 """
@@ -14,26 +15,30 @@ from typing import Any
 
 from mkdocs.structure.files import File, Files
 
-from pdebench_hss.report import make_report
+from pdebench_hss.contract.registry import load_registry
+from pdebench_hss.report.shelf import Shelf
 
 ROOT = Path(__file__).parents[1]
 PAGES = {"../CONTRIBUTING.md": "contributing.md", "../README.md": "index.md"}
 LINK = re.compile(r"\[([^\]]+)\]\((?!https?:|#)([^)#]+)(#[^)]*)?\)")
+LIST_MARK = "<!-- the list of boards -->"
+SHELF = Shelf(ROOT / "leaderboards")
 STARTS_BLOCK = re.compile(r"([-*] |\d+\. |\|)")
 
 
 def on_files(files: Files, config: Any) -> Files:
     text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
     files.append(File.generated(config, "contributing.md", content=text.replace("](docs/", "](")))
-    for records in sorted((ROOT / "leaderboards").glob("*/records")):
-        if records.parent.name != "latest":
-            page, _ = make_report([records.parent])
-            files.append(File.generated(config, f"boards/{records.parent.name}.html", content=page))
+    registry = load_registry()
+    for place, made in SHELF.pages(registry.reference_tables(), registry.metric_specs()):
+        content = made.read_bytes() if isinstance(made, Path) else made
+        files.append(File.generated(config, place, content=content))
     return files
 
 
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str:
-    return LINK.sub(lambda link: _link(link, files), _separate(markdown))
+    listed = markdown.replace(LIST_MARK, SHELF.listing()) if LIST_MARK in markdown else markdown
+    return LINK.sub(lambda link: _link(link, files), _separate(listed))
 
 
 def _link(link: re.Match[str], files: Files) -> str:
