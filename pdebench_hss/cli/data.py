@@ -165,7 +165,7 @@ def preview(
     seed: Annotated[int, typer.Option(help="Data seed.")] = 0,
     plugin: PluginOption = None,
 ) -> None:
-    """Draw inputs, outputs and spectra of a few test samples (needs the extra `report`: matplotlib).
+    """Draw inputs, outputs and spectra of a few test samples (needs the extra `plot`: matplotlib).
 
     Example:  pdebench-hss data preview helmholtz_2d --out helmholtz.png
     """

@@ -1,7 +1,8 @@
 """Tables for people, as wide as the terminal and no wider; 80 columns where the output goes elsewhere.
 
-What is too wide loses the least: first a column that says the same in every row, which is said once below; then those
-that the caller calls optional, from the right; then long cells are broken, at spaces if that is enough.
+What is too wide loses the least: first a column that says the same in every row, which is said once below; then remarks
+(the last column, if it has no header), which are said below with the names of their rows; then columns that the caller
+calls optional, from the right; then long cells are broken, at spaces if that is enough.
 """
 
 from __future__ import annotations
@@ -26,7 +27,11 @@ def fitted_table(
     """``rule`` draws a line under the headers."""
     room = width or shutil.get_terminal_size().columns
     columns = [(header, [row[i] for row in rows]) for i, header in enumerate(headers)]
-    columns, notes = _without_repetitions(columns) if _width(columns) > room else (columns, [])
+    notes: list[str] = []
+    for shorten in (_without_repetitions, _without_remarks):
+        if _width(columns) > room:
+            columns, said = shorten(columns)
+            notes += said
     left_out: list[str] = []
     for header in reversed(optional):
         if _width(columns) > room and any(name == header for name, _ in columns):
@@ -56,6 +61,17 @@ def _without_repetitions(columns: _Columns) -> tuple[_Columns, list[str]]:
         return columns, []
     said = ", ".join(f"{header} {cell}" for header, cell in same if header and cell not in ("", "–"))
     return kept, [f"in every row: {said}"] if said else []
+
+
+def _without_remarks(columns: _Columns) -> tuple[_Columns, list[str]]:
+    *others, (last, remarks) = columns
+    names = next((cells for header, cells in others if header), None)
+    if last or names is None:
+        return columns, []
+    rows: dict[str, list[str]] = {}  # of each remark
+    for name, remark in zip(names, remarks, strict=True):
+        rows.setdefault(remark, []).append(name)
+    return others, [f"{', '.join(names)}: {remark}" for remark, names in rows.items() if remark]
 
 
 def _widths(columns: _Columns, room: int) -> list[int]:

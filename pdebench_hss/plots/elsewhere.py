@@ -31,7 +31,11 @@ def draw_evaluations(
 ) -> tuple[list[Path], list[str]]:
     """What was written; and why anything could not be drawn."""
     paths, complaints = [], []
-    with matplotlib().rc_context(SETTINGS):
+    try:
+        library = matplotlib()
+    except UsageError as error:  # the table is there all the same
+        return [], [str(error)]
+    with library.rc_context(SETTINGS):
         for name, rows, x, label, trained in _figures(table):
             try:
                 figure = _draw(rows, x, label, trained, titles)

@@ -52,6 +52,22 @@ def test_what_every_row_says_is_said_once_where_room_is_short():
     assert lines[-1] == "in every row: from home 1.0"
 
 
+def test_remarks_are_said_below_where_room_is_short():
+    rows = [
+        ["fno", "0.06", ""],
+        ["linear", "–", "its weights belong to a grid"],
+        ["mean", "–", "its weights belong to a grid"],
+    ]
+    assert fitted_table(["model", "error", ""], rows, rule=False, width=30).splitlines() == [
+        "model   error",
+        "fno     0.06",
+        "linear  –",
+        "mean    –",
+        "linear, mean: its weights",
+        "belong to a grid",
+    ]
+
+
 def test_optional_columns_go_before_cells_are_broken():
     text = fitted_table(HEADERS, ROWS, optional=["title", "scales"], width=30)
     assert text.splitlines()[0].split() == ["task", "title"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import shutil
+import sys
 
 import h5py
 import numpy as np
@@ -234,6 +235,15 @@ def test_the_command_writes_a_table_that_grows_and_figures(board, cli):
     assert len(read(folder)) == 5  # one condition is new, the other replaced its row
     assert len(list(folder.glob("burgers_1d_beta.png"))) == 1
     assert "## `burgers_1d` on 64" in (folder / "evaluations.md").read_text()
+
+
+def test_without_matplotlib_there_is_a_table_and_a_word_about_figures(board, monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    command(source=board.path, grid="32", models="fno", samples=2)
+    said = capsys.readouterr()
+    assert "not drawn: figures need matplotlib: pip install 'pdebench-hss[plot]'" in said.err
+    assert "evaluations.csv" in said.out
+    assert len(read(board.path / "evaluations")) == 1
 
 
 @pytest.mark.parametrize(
