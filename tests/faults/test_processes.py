@@ -28,6 +28,14 @@ pytestmark = [
 ]
 
 
+@pytest.fixture(autouse=True)
+def hanging_up_ends_programs():
+    """Also where the tests themselves were started by `nohup`: whoever starts a program decides what it ignores."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
+
+
 def alive(pid: int) -> bool:
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
