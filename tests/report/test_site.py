@@ -94,6 +94,7 @@ def test_the_list_names_every_board_and_all_that_it_leads_to_is_there(page, site
     assert [title.rstrip("¶") for title in titles] == ["small-cpu", "studies/ladder-small", "submissions/mine"]
     text = page.locator("article").inner_text()
     assert "6 models on 2 tasks · 15 trials, 12 with a result · scale small" in text
+    assert "Trust: 12 self-reported." in text
     assert EVIL in text.replace("\\", "")
     places = page.locator("article a[href]").evaluate_all("links => links.map(link => link.href)")
     own = {place.split("#")[0] for place in places if place.startswith(site)}
