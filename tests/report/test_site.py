@@ -112,6 +112,8 @@ def test_from_the_list_to_a_board_and_back(page, site):
     page.get_by_role("link", name="Report").first.click()
     page.wait_for_url(f"{site}boards/small-cpu/")
     assert "small-cpu · 15 trials" in page.locator("#subtitle").inner_text()
+    levels = page.locator("#leaderboard-body tbody tr td:last-child").all_inner_texts()
+    assert "self-reported\nmachine-a, 2023-11-14" in levels
     assert page.get_by_role("link", name="leaderboard.csv").get_attribute("href") == "leaderboard.csv"
     page.get_by_role("link", name="All boards").click()
     page.wait_for_url(f"{site}all-boards/")
