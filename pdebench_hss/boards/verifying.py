@@ -97,8 +97,8 @@ def _check_artefacts(store: Store, record: Record) -> Iterator[Finding]:
     if record.artefacts.get("model", {}).get("sha256"):
         yield _check_kept(record, f"models/{record.key}", lambda: store.models.read(record))
     if record.artefacts.get(predictions.KIND, {}).get("sha256"):
-        path = store.predictions.path(record)
-        yield _check_kept(record, f"predictions/{record.key}.h5", lambda: predictions.read(path, record))
+        name = f"predictions/{record.key}.h5"
+        yield _check_kept(record, name, lambda: predictions.read(store.predictions.path(record), record))
 
 
 def _check_kept(record: Record, name: str, read: Callable[[], object]) -> Finding:

@@ -237,6 +237,16 @@ def test_edited_predictions_and_weights_are_found(board, toys):
     assert contradictions(Store(board.path), toys) == expected
 
 
+def test_what_was_not_published_is_not_checked_and_contradicts_nothing(board, toys):
+    for folder in ("models", "predictions"):
+        for path in (board.path / folder).iterdir():
+            path.unlink()
+    findings = [f for f in found(board, toys) if f.check == "files"]
+    assert {f.verdict for f in findings} == {UNCHECKED}
+    assert {f.subject.split("/")[0] for f in findings} == {"models", "predictions"}
+    assert all("not there" in f.detail for f in findings)
+
+
 def test_a_link_is_found_and_nothing_else_is_read(board, toys):
     (board.path / "notes").mkdir()
     (board.path / "notes" / "passwords").symlink_to("/etc/passwd")
