@@ -125,7 +125,7 @@ def test_one_run_four_shards_in_three_orders_and_a_killed_run_give_the_same_tabl
     # Where results are equal the earliest record counts, with its times: then the tables are the same to the last byte.
     for number, others in enumerate(([], [tmp_path / "m1"], [tmp_path / "killed"], [tmp_path / "killed", c, a])):
         done = merge([*others, tmp_path / "one"], tmp_path / f"with{number}", load_registry([toys]))
-        assert (done.records, done.conflicts) == (60, [])
+        assert (done.records, done.conflicts, done.missing) == (60, [], {})  # no shard is missed: the one run is whole
         assert tables(tmp_path / f"with{number}") == tables(tmp_path / "one")
     # A shard that ran twice, on another machine say, adds nothing: the earlier record of each trial stays.
     run(toys, tmp_path / "twice", shard="2/4")
