@@ -193,11 +193,8 @@ def test_a_cell_that_another_trial_stands_for_is_refused(tmp_path):
 def test_shards_of_different_plans_are_refused_and_finished_ones_are_not(tmp_path):
     boards = []
     for name, plan, model in (("a", "a" * 24, "fno"), ("b", "b" * 24, "mean")):
-        record, others = (
-            page_record(page_trial(model), 0.1),
-            [page_trial(model, seed=1)],
-        )
-        boards.append(write_board(tmp_path / name, [record], others))
+        other_shard = [page_trial(model, seed=1)]
+        boards.append(write_board(tmp_path / name, [page_record(page_trial(model), 0.1)], other_shard))
         Store(boards[-1]).add_to_plan([], "", {f"{plan}/2": [1]})
     with pytest.raises(UsageError, match=r"shards of different plans: .*a \(plan aaaaaaaa in 2 shards\) and .*b \("):
         merging.merge(boards, tmp_path / "out", REGISTRY)
