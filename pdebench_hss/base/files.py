@@ -13,9 +13,29 @@ from pathlib import Path
 
 from .errors import StoreError
 
+LINK, NOT_REGULAR = "it is a symbolic link", "it is not a regular file"
+
 
 class BadFile(ValueError):
     """A file that is not what it should be; the message says why and is printed after the file's name."""
+
+
+def files_below(folder: Path) -> Iterator[tuple[Path, os.stat_result]]:
+    """All that is in a folder and in its folders, but for the folders themselves. No link is followed."""
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            status = entry.stat(follow_symlinks=False)
+            if stat.S_ISDIR(status.st_mode):
+                yield from files_below(Path(entry.path))
+            else:
+                yield Path(entry.path), status
+
+
+def not_plain(status: os.stat_result) -> str:
+    """Why something is no plain file: a link, or a pipe or device, say; empty if it is one."""
+    if stat.S_ISLNK(status.st_mode):
+        return LINK
+    return "" if stat.S_ISREG(status.st_mode) else NOT_REGULAR
 
 
 def read_plain(path: str | Path, limit: int) -> bytes:
@@ -30,11 +50,11 @@ def read_plain(path: str | Path, limit: int) -> bytes:
     except FileNotFoundError:
         raise
     except OSError as error:
-        raise BadFile("it is a symbolic link" if error.errno == errno.ELOOP else str(error.strerror)) from None
+        raise BadFile(LINK if error.errno == errno.ELOOP else str(error.strerror)) from None
     try:
         status = os.fstat(handle)
-        if not stat.S_ISREG(status.st_mode):
-            raise BadFile("it is not a regular file")
+        if wrong := not_plain(status):
+            raise BadFile(wrong)
         if status.st_size > limit:
             raise BadFile(f"it has {status.st_size} bytes; at most {limit} are read")
         return _read_all(handle, status.st_size)

@@ -16,6 +16,7 @@ from .frames import GROUP, is_deterministic
 from .ladders import STILL, top
 from .standing import standing
 from .text import size_note, to_markdown
+from .trust import unchecked
 
 
 def caveats(board: pd.DataFrame, guesses: Collection[str] = ()) -> list[str]:
@@ -30,8 +31,8 @@ def caveats(board: pd.DataFrame, guesses: Collection[str] = ()) -> list[str]:
 
 
 def leaderboard_page(board: pd.DataFrame, guesses: Collection[str] = ()) -> str:
-    """`leaderboard.md`: the caveats first, then the tables."""
-    lines = "".join(f"- {markdown(line)}\n" for line in caveats(board, guesses))
+    """`leaderboard.md`: the caveats first, and what nobody has checked, then the tables."""
+    lines = "".join(f"- {markdown(line)}\n" for line in filter(None, (*caveats(board, guesses), unchecked(board))))
     return (f"Read with care:\n\n{lines}\n" if lines else "") + to_markdown(board)
 
 

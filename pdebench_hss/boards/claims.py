@@ -92,7 +92,7 @@ def _claim(board: Path, files: Files, key: str) -> Claim:
         result_of(record, arrays.get("error_test_err")),
         2 if record.status in RESULTS else int(record.status is Status.SKIPPED),
         (float(record.provenance.get("started") or 0.0), hashlib.sha256(content.encode()).hexdigest()),
-        f"{record.trial.task_label} {record.trial.model_label} seed {record.trial.seed}: {claimed(record)}",
+        f"{record.trial.words}: {claimed(record)}",
         (record.trial.data_id, sha256) if sha256 else (),
     )
 

@@ -6,7 +6,8 @@
      "cells": [{"id": "small-cpu/3f9c…", "address": "boards/small-cpu/#cell=my_task/my_model/small/steps=400/n=64",
                 "board": 0, "task": …, "model": …, "scale": …, "budget": …, "n_train": …, "params_target": …,
                 "device": …, "data_seed": …, "metric": …, "error": …, "std": …, "low": …, "high": …, "seeds": …,
-                "expected": …, "rank": …, "status": …, "reason": …, "data": …, "trust": …, "keys": […]}]}
+                "expected": …, "rank": …, "status": …, "reason": …, "data": …, "trust": …, "trust_machine": …,
+                "trust_when": …, "keys": […]}]}
 
 ``id`` names a cell: the path of its board and a hash of what tells the cell from others (task, model, scale, budget,
 train size, sizes asked for, recipe of the data, device). It does not change when the cell is run again. ``address`` is
@@ -30,7 +31,6 @@ from ..base.errors import UsageError
 from ..base.files import replacing, write_text
 from ..base.hashing import digest
 from ..contract.registry import Registry
-from ..trials.status import Status
 from ..trials.store import Store
 from . import submissions, trust
 from .addresses import board_address, cell_address
@@ -44,7 +44,7 @@ NAMED = {"test_err_mean": "error", "test_err_std": "std", "err_low": "low", "err
 COLUMNS = (
     *("task", "model", "scale", "budget", "n_train", "params_target", "device", "data_seed", "metric"),
     *("test_err_mean", "test_err_std", "err_low", "err_high", "n_seeds", "n_expected", "rank", "status", "reason"),
-    *("data_hash", "trust"),
+    *("data_hash", *trust.COLUMNS),
 )
 
 
@@ -99,11 +99,9 @@ def _board(path: Path, name: str, number: int) -> tuple[dict[str, Any], Iterator
     levels = trust_of(store, records)
     results = trust.with_trust(sorted_results(records), levels)
     table = leaderboard(results, errors)
-    usual = {"trust": [trust.SELF_REPORTED if seeds else "" for seeds in table["n_seeds"]], "data_seed": ""}
-    table = table.assign(**{name: values for name, values in usual.items() if name not in table})
-    counted = Counter(level.level for level in levels.values()) or Counter(
-        {trust.SELF_REPORTED: sum(record.status is Status.OK for record in records)}
-    )
+    if "data_seed" not in table:
+        table = table.assign(data_seed="")
+    counted = Counter(level.level for level in levels.values())
     head = {"path": name, "page": board_address(name), "rows": len(table), "trials": len(records)}
     head |= {"trust": dict(sorted(counted.items())), "submission": _submission(path)}
     return head, _cells(table, results, name, number)

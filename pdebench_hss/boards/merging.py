@@ -18,7 +18,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -47,7 +47,7 @@ class Merged:
     records    trials with a record in the new board
     repeated   further claims with the same result, or of less worth
     conflicts  for each trial with different results: the board and the words of each
-    missing    by plan: shards that no board holds
+    missing    by plan: shards that no board holds, if cells are without a record
     """
 
     out: Path
@@ -84,7 +84,9 @@ class _Board:
         return claims_of(self.store)
 
     def unfinished(self) -> set[str]:
-        """Plans of which this board holds some shards and not all."""
+        """Plans of which this board holds some shards and not all; none if every cell has a record all the same."""
+        if _is_full(self.cells, {claim.key for claim in self.claims}):
+            return set()
         return {name for name, numbers in self.store.plan_file.shards().items() if missing_shards(name, numbers)}
 
 
@@ -115,7 +117,7 @@ def merge(
         _put_in_place(folder, out)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    shards = Store(out).plan_file.shards()
+    shards = {} if _is_full(Store(out).plan(), kept) else Store(out).plan_file.shards()
     return Merged(
         out,
         len(kept),
@@ -123,6 +125,10 @@ def merge(
         [[(claim.board, claim.words) for claim in claims] for claims in kept.values() if len(claims) > 1],
         {name: absent for name, numbers in shards.items() if (absent := missing_shards(name, numbers))},
     )
+
+
+def _is_full(cells: Cells, keys: Container[str]) -> bool:
+    return all(planned.key in keys for planned in cells.values())
 
 
 def _check_free(out: Path) -> None:

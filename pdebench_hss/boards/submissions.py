@@ -15,15 +15,13 @@ thing that is wrong what it is. The numbers are then for `verify` to check.
 from __future__ import annotations
 
 import hashlib
-import os
 import re
-import stat
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from ..base.files import BadFile, read_plain
+from ..base.files import BadFile, files_below, not_plain, read_plain
 from ..base.hashing import digest
 from ..contract.registry import BUILT_IN
 from ..trials.predictions import claimed_bytes
@@ -124,13 +122,11 @@ def check(folder: Path, others: Iterable[Path] = ()) -> list[Finding]:
 
 def _check_files(folder: Path) -> Iterator[tuple[str, str]]:
     count = size = 0
-    for path, status in _walk(folder):
+    for path, status in files_below(folder):
         name = path.relative_to(folder).as_posix()
         count, size = count + 1, size + status.st_size
-        if stat.S_ISLNK(status.st_mode):
-            yield name, "it is a symbolic link"
-        elif not stat.S_ISREG(status.st_mode):
-            yield name, "it is not a regular file"
+        if wrong := not_plain(status):
+            yield name, wrong
         elif not ALLOWED.fullmatch(name):
             yield name, "a submission holds no such file"
         if count > MOST_FILES:
@@ -140,17 +136,6 @@ def _check_files(folder: Path) -> Iterator[tuple[str, str]]:
         yield folder.name, f"its files have {size} bytes; at most {LARGEST_TOTAL} are taken. Leave predictions out"
     if not (folder / FILE).exists():
         yield FILE, "it is missing"
-
-
-def _walk(folder: Path) -> Iterator[tuple[Path, os.stat_result]]:
-    """Everything but folders, without following links."""
-    with os.scandir(folder) as entries:
-        for entry in entries:
-            status = entry.stat(follow_symlinks=False)
-            if stat.S_ISDIR(status.st_mode):
-                yield from _walk(Path(entry.path))
-            else:
-                yield Path(entry.path), status
 
 
 def _check_manifest(folder: Path) -> Iterator[tuple[str, str]]:
@@ -214,7 +199,7 @@ def _check_records(folder: Path, others: Iterable[Path]) -> Iterator[tuple[str, 
             continue
         except (BadFile, FileNotFoundError):
             continue  # `verify` says what is wrong with it
-        cell = f"{record.trial.task_label} {record.trial.model_label} seed {record.trial.seed}"
+        cell = record.trial.words
         if key not in planned:
             yield f"record {key} ({cell})", "it is not in the plan of this board; was it copied from another?"
         for what, wrong in _strange_source(record, manifest):

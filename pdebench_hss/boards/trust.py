@@ -1,6 +1,6 @@
 """How far a number of a board can be trusted: who has checked it, and how.
 
-    self-reported   by whoever ran it, and checked by nobody else
+    self-reported   by whoever ran it, and checked by nobody else; the machine and the time are those of the run
     re-scored       its errors were computed again from kept predictions or weights, and agree
     re-run          it was trained again, and agrees
     contradicted    it was scored or trained again, and does not agree
@@ -53,7 +53,7 @@ class Check:
 
 @dataclass(frozen=True)
 class Trust:
-    """The level of a trial's result, and of which machine and time it is known."""
+    """The level of a trial's result, by which machine, and when."""
 
     level: str = SELF_REPORTED
     machine: str = ""
@@ -109,52 +109,68 @@ def write_checks(board: Path, checks: Iterable[Check]) -> None:
 
 
 def trust_in(board: Path, records: Iterable[tuple[Record, np.ndarray | None]]) -> dict[str, Trust]:
-    """The level of each record that has a result, by key; empty if nothing of the board was checked. Records come with
-    their errors of test samples (``error_test_err``)."""
+    """The level of each record that has a result, by key. Records come with their errors of test samples
+    (``error_test_err``), which are needed only where there are checks."""
     by_key: dict[str, list[Check]] = {}
     for check in read_checks(board):
         by_key.setdefault(check.key, []).append(check)
-    if not by_key:
-        return {}
     return {r.key: _trust(r, errors, by_key.get(r.key, [])) for r, errors in records if r.status in RESULTS}
 
 
 def _trust(record: Record, errors: np.ndarray | None, checks: list[Check]) -> Trust:
     valid = [check for check in checks if check.result == result_of(record, errors)] if checks else []
     if not valid:
-        return Trust()
+        ended = record.provenance.get("ended")
+        return Trust(SELF_REPORTED, str(record.provenance.get("hardware", {}).get("id", "")), ended)
     best = max(valid, key=lambda check: (LEVELS.index(check.level), check.when, check.machine))
     return Trust(best.level, best.machine, best.when)
 
 
 def with_trust(results: pd.DataFrame, trust: Mapping[str, Trust]) -> pd.DataFrame:
-    """A table of trials with `COLUMNS`; unchanged if nothing was checked."""
-    if not trust:
-        return results
+    """A table of trials with `COLUMNS`, which are empty where there is no result."""
     found = [trust.get(key) for key in results["key"]]
     values = [[t.level, t.machine, t.day] if t else ["", "", ""] for t in found]
     return results.assign(**{name: [value[place] for value in values] for place, name in enumerate(COLUMNS)})
 
 
 def summary(trials: pd.DataFrame) -> dict[str, str]:
-    """`COLUMNS` of one row of a leaderboard: a level that all seeds share, or how many have which."""
+    """`COLUMNS` of one row of a leaderboard: a level that all seeds share, or how many have which; the machines and the
+    last day of those that were checked, or else of the runs."""
     if COLUMNS[0] not in trials:
         return {}
-    counts = Counter(level for level in trials["trust"] if level)
+    told = [values for values in zip(*(trials[name] for name in COLUMNS), strict=True) if values[0]]
+    counts = Counter(level for level, _, _ in told)
     order = sorted(counts, key=LEVELS.index, reverse=True)
-    words = order[0] if len(order) == 1 else ", ".join(f"{level} {counts[level]}" for level in order)
-    machines = sorted({machine for machine in trials["trust_machine"] if machine})
-    return {"trust": words, "trust_machine": "|".join(machines), "trust_when": max(trials["trust_when"], default="")}
+    level = order[0] if len(order) == 1 else ", ".join(f"{level} {counts[level]}" for level in order)
+    by = [values for values in told if values[0] != SELF_REPORTED] or told
+    machines = sorted({machine for _, machine, _ in by if machine})
+    return {COLUMNS[0]: level, COLUMNS[1]: "|".join(machines), COLUMNS[2]: max((day for *_, day in by), default="")}
 
 
 def words(row: pd.Series) -> str:
-    """For readers of a table: the level, the machines and the day; empty on boards that nobody checked."""
-    level, machines, day = (row.get(name) for name in COLUMNS)
+    """For readers of a row: the level, the machines and the day; empty if there is no result."""
+    level, *where = (row.get(name) for name in COLUMNS)
+    known = [text for text in where if isinstance(text, str) and text]
     if not isinstance(level, str) or not level:
         return ""
-    return level if not machines else f"{level} ({machines}, {day})"
+    return f"{level} ({', '.join(known)})" if known else level
 
 
 def noted(note: str, row: pd.Series) -> str:
-    """A note of a row, and who checked it."""
-    return "; ".join(filter(None, (note, words(row))))
+    """A note of a row, and who checked it; that nobody did is said once for the whole table (`unchecked`)."""
+    return "; ".join(filter(None, (note, words(row) if _is_checked(row.get("trust")) else "")))
+
+
+def unchecked(board: pd.DataFrame) -> str:
+    """Which rows of a leaderboard are self-reported, as a line; empty if none is."""
+    levels = [level for level in board.get("trust", ()) if isinstance(level, str) and level]
+    checked = sum(map(_is_checked, levels))
+    if checked == len(levels):
+        return ""
+    if not checked:
+        return "every row is self-reported: nobody has scored or trained it again"
+    return f"{len(levels) - checked} of {len(levels)} rows are self-reported: nobody has scored or trained them again"
+
+
+def _is_checked(level: object) -> bool:
+    return isinstance(level, str) and level not in ("", SELF_REPORTED)

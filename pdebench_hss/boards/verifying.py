@@ -11,22 +11,18 @@ Every check ends as a `Finding`: confirmed, contradicted, or not checked with th
 
 from __future__ import annotations
 
-import os
-import stat
 import time
 import warnings
-from collections.abc import Iterable, Iterator
-from pathlib import Path
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from ..base.files import BadFile
+from ..base.files import BadFile, files_below, not_plain
 from ..base.hashing import digest
 from ..trials import predictions
 from ..trials.artefacts import NoModel
 from ..trials.predictions import NoPredictions
 from ..trials.record import Record
 from ..trials.store import Store
-from ..trials.trial import Trial
 from ..trials.validation import Newer, RecordWarning
 from . import trust
 from .findings import CONFIRMED, CONTRADICTED, UNCHECKED, Finding
@@ -37,7 +33,7 @@ CLOCK_SKEW = 86400.0  # seconds that another machine's clock may be ahead
 
 def check_files(store: Store) -> Iterator[Finding]:
     """Everything but the records: what the board is made of, and the files that records name by a hash."""
-    strange = list(_strange(store.path))
+    strange = sorted((path, why) for path, status in files_below(store.path) if (why := not_plain(status)))
     for path, why in strange:
         yield Finding("files", CONTRADICTED, str(path.relative_to(store.path)), why)
     if strange:
@@ -56,18 +52,6 @@ def check_files(store: Store) -> Iterator[Finding]:
             yield Finding("files", UNCHECKED if isinstance(error, Newer) else CONTRADICTED, trust.FILE, str(error))
 
 
-def _strange(folder: Path) -> Iterator[tuple[Path, str]]:
-    """Links, pipes and devices: a board holds plain files in plain folders."""
-    for entry in sorted(os.scandir(folder), key=lambda entry: entry.name):
-        mode = entry.stat(follow_symlinks=False).st_mode
-        if stat.S_ISLNK(mode):
-            yield Path(entry.path), "it is a symbolic link"
-        elif stat.S_ISDIR(mode):
-            yield from _strange(Path(entry.path))
-        elif not stat.S_ISREG(mode):
-            yield Path(entry.path), "it is not a regular file"
-
-
 def _lacks_pictures(pack: Any) -> bool:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RecordWarning)
@@ -77,7 +61,7 @@ def _lacks_pictures(pack: Any) -> bool:
 def check_records(store: Store) -> Iterator[Finding]:
     """Each record with its arrays, and the model and predictions that it names."""
     keys = store.keys()
-    cells = {planned.key: _words(planned.trial) for planned in store.plan().values()}
+    cells = {planned.key: planned.trial.words for planned in store.plan().values()}
     for key in keys:
         try:
             record, _ = store.read(key, ())
@@ -96,44 +80,36 @@ def check_records(store: Store) -> Iterator[Finding]:
     yield from _check_data_hashes(found for key in keys if (found := store.believed(key)) is not None)
 
 
-def cell_of(record: Record) -> str:
-    return _words(record.trial)
-
-
-def _words(trial: Trial) -> str:
-    return f"{trial.task_label} {trial.model_label} seed {trial.seed}"
-
-
 def _check_provenance(record: Record) -> Iterator[Finding]:
     machine, started, ended = (record.provenance.get(name) for name in ("hardware", "started", "ended"))
     parts = {name: (machine or {}).get(name) for name in MACHINE}
     if machine and all(name in machine for name in MACHINE) and digest(parts)[:12] != machine.get("id"):
         words = f"its machine's id is {machine.get('id')!r}, and its parts give {digest(parts)[:12]!r}"
-        yield Finding("provenance", CONTRADICTED, cell_of(record), words, record.key)
+        yield Finding("provenance", CONTRADICTED, record.trial.words, words, record.key)
     elif started is not None and ended is not None and not started <= ended <= time.time() + CLOCK_SKEW:
         words = f"it started at {started!r} and ended at {ended!r}, which is before that or still to come"
-        yield Finding("provenance", CONTRADICTED, cell_of(record), words, record.key)
+        yield Finding("provenance", CONTRADICTED, record.trial.words, words, record.key)
     elif machine and started is not None:
         yield Finding("provenance", CONFIRMED, record.key)
 
 
 def _check_artefacts(store: Store, record: Record) -> Iterator[Finding]:
     if record.artefacts.get("model", {}).get("sha256"):
-        try:
-            store.models.read(record)
-            yield Finding("files", CONFIRMED, f"models/{record.key}")
-        except NoModel as error:
-            yield Finding("files", UNCHECKED, f"models/{record.key}", str(error))
-        except BadFile as error:
-            yield Finding("files", CONTRADICTED, f"models/{record.key}", str(error), record.key)
+        yield _check_kept(record, f"models/{record.key}", lambda: store.models.read(record))
     if record.artefacts.get(predictions.KIND, {}).get("sha256"):
-        try:
-            predictions.read(store.predictions.path(record), record)
-            yield Finding("files", CONFIRMED, f"predictions/{record.key}.h5")
-        except NoPredictions as error:
-            yield Finding("files", UNCHECKED, f"predictions/{record.key}.h5", str(error))
-        except BadFile as error:
-            yield Finding("files", CONTRADICTED, f"predictions/{record.key}.h5", str(error), record.key)
+        name = f"predictions/{record.key}.h5"
+        yield _check_kept(record, name, lambda: predictions.read(store.predictions.path(record), record))
+
+
+def _check_kept(record: Record, name: str, read: Callable[[], object]) -> Finding:
+    """What a record names by its hash is there, and is that."""
+    try:
+        read()
+    except (NoModel, NoPredictions) as error:
+        return Finding("files", UNCHECKED, name, str(error))
+    except BadFile as error:
+        return Finding("files", CONTRADICTED, name, str(error), record.key)
+    return Finding("files", CONFIRMED, name)
 
 
 def _check_data_hashes(records: Iterable[Record]) -> Iterator[Finding]:
@@ -144,5 +120,5 @@ def _check_data_hashes(records: Iterable[Record]) -> Iterator[Finding]:
             continue
         known = first.setdefault(record.trial.data_id, record)
         if known.data["sha256"] != sha256:
-            words = f"its data have the content {sha256[:12]}, those of {cell_of(known)} {known.data['sha256'][:12]}"
-            yield Finding("provenance", CONTRADICTED, cell_of(record), f"{words}, by one recipe", record.key)
+            words = f"its data have the content {sha256[:12]}, those of {known.trial.words} {known.data['sha256'][:12]}"
+            yield Finding("provenance", CONTRADICTED, record.trial.words, f"{words}, by one recipe", record.key)

@@ -94,10 +94,9 @@ def sorted_results(records: Iterable[Record]) -> pd.DataFrame:
 
 
 def trust_of(store: Store, records: Iterable[Record]) -> dict[str, Trust]:
-    """Who checked the results of a board, by key; empty if nobody did."""
-    if not (store.path / FILE).exists():
-        return {}
-    return trust_in(store.path, ((r, store.samples(r.key, "error_test_err").get("error_test_err")) for r in records))
+    """Who ran or checked the results of a board, by key."""
+    name, checked = "error_test_err", (store.path / FILE).exists()
+    return trust_in(store.path, ((r, store.samples(r.key, name).get(name) if checked else None) for r in records))
 
 
 def read_records(store: Store, metric: str = "test_err") -> tuple[list[Record], dict[str, np.ndarray]]:

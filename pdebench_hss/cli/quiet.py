@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 
 from ..base.plain_text import visible
-from ..boards.verifying import cell_of
 from ..data.cache import Dataset
 from ..data.hdf5 import Header
 from ..runs.reporter import Reporter
@@ -27,4 +26,4 @@ class QuietReporter(Reporter):
         say(f"data   {dataset.title}   {seconds:.1f} s   sha256 {header.sha256[:8]}…")
 
     def trial_finished(self, trial: Trial, record: Record) -> None:
-        say(f"{record.status}   {cell_of(record)}   {record.seconds.get('total') or 0.0:.1f} s")
+        say(f"{record.status}   {record.trial.words}   {record.seconds.get('total') or 0.0:.1f} s")

@@ -73,12 +73,12 @@ def _lines(found: list[Verdict]) -> list[str]:
     lines = []
     for verdict in (CONTRADICTED, UNCHECKED):
         those = [v for v in found if v.verdict == verdict]
-        lines += [f"{verdict:>15}  {_cell(v)}: {v.reason}" for v in those[:MOST]]
+        lines += [f"{verdict:>15}  {v.record.trial.words}: {v.reason}" for v in those[:MOST]]
         lines += [f"{verdict:>15}  and {len(those) - MOST} more"] if len(those) > MOST else []
     largest = max((v for v in found if v.verdict == ROUNDED), key=lambda v: v.difference, default=None)
     if largest is not None:
         share = f"{100 * largest.difference:.2g} % of what rounding may explain"
-        lines.append(f"{ROUNDED:>15}  at most {share}: {largest.metric} of {_cell(largest)}")
+        lines.append(f"{ROUNDED:>15}  at most {share}: {largest.metric} of {largest.record.trial.words}")
     counts = Counter(v.verdict for v in found)
     numbers = {CONFIRMED: "confirmed to the bit", ROUNDED: "within rounding", CONTRADICTED: "contradicted"}
     said = [f"{counts[v]} {words}" for v, words in numbers.items()] + [f"{counts[UNCHECKED]} not checked"]
@@ -93,8 +93,3 @@ def _lines(found: list[Verdict]) -> list[str]:
     for reason, count in Counter(v.no_val for v in found if v.no_val).items():
         lines.append(f"val_err of {count} record{'s' * (count != 1)} is not checked: {reason}")
     return lines
-
-
-def _cell(verdict: Verdict) -> str:
-    trial = verdict.record.trial
-    return f"{trial.task_label} {trial.model_label} seed {trial.seed}"

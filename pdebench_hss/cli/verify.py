@@ -100,7 +100,9 @@ def verified(
         findings = submissions.check(source, others)
         if any(finding.verdict == submissions.CONTRADICTED for finding in findings):
             return Verification(name, findings, drawn)
-        plugin = [*(plugin or []), *plugin_files(source)]
+        own = plugin_files(source)
+        brought = {Path(file).name for file in own}  # these count, and a plugin is not loaded twice
+        plugin = [*(file for file in plugin or [] if Path(file).name not in brought), *own]
     store = open_board(board)
     request = Request(data, rerun, rescore, drawn, jobs, tuple(plugin or ()), say)
     findings += verify(store, installed(plugin), request, QuietReporter())

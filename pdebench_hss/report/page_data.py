@@ -63,7 +63,7 @@ class Board:
     held_out: Mapping[str, Curve] = field(default_factory=dict)  # of the error on held-out samples
     starts: Mapping[str, np.ndarray] = field(default_factory=dict)  # starts of test samples, where several share one
     by_step: Mapping[str, np.ndarray] = field(default_factory=dict)  # errors of rollouts
-    trust: Mapping[str, trust.Trust] = field(default_factory=dict)  # of results, on a board that somebody checked
+    trust: Mapping[str, trust.Trust] = field(default_factory=dict)  # of results
 
 
 def read_board(store: Store, name: str) -> Board:
@@ -150,7 +150,7 @@ def _rows(number: int, results: pd.DataFrame, table: pd.DataFrame, measured: Seq
     shown = table[list(ROW_COLUMNS)].assign(
         note=[_note(row) for _, row in table.iterrows()],
         held_out=[text.held_out(row) for _, row in table.iterrows()],
-        trust=[_trust(row) for _, row in table.iterrows()],
+        trust=[trust.words(row) for _, row in table.iterrows()],
         cell=[cell_path(row) for _, row in table.iterrows()],
     )
     return [
@@ -166,11 +166,6 @@ def _note(row: pd.Series) -> str:
     draw = f"data seed {row['data_seed']}" if row.get("data_seed") else ""
     parts = (draw, seedless, text.training_note(row), f"converged: {converged}" if converged else "")
     return "; ".join(filter(None, parts))
-
-
-def _trust(row: pd.Series) -> str:
-    """Nothing is said of rows without a result; results that nobody checked are as their authors say."""
-    return trust.words(row) or (trust.SELF_REPORTED if row["n_seeds"] else "")
 
 
 def _papers(number: int, ours: pd.DataFrame, references: Sequence[ReferenceTable]) -> list[dict[str, Any]]:

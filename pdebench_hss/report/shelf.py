@@ -10,16 +10,19 @@ index, in the list and on the pages. Names, licences and contacts of submissions
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 
-from ..base.plain_text import code, markdown
+from ..base.plain_text import markdown, visible
 from ..boards import submissions
 from ..boards.addresses import FOLDER, board_address
 from ..boards.index import FILE as INDEX
 from ..boards.index import boards_below
+from ..boards.trust import LEVELS
+from ..boards.writing import trust_of
 from ..contract.metric import MetricSpec
 from ..contract.reference_table import ReferenceTable
 from ..trials.record import Record
@@ -86,13 +89,14 @@ class Shelf:
         store, place = Store(self.folder / board), board_address(board)
         records = store.current()
         commands = store.plan_file.read()[1]
-        made_by = "  \n".join(f"`{code(command)}`" for command in commands[:SHOWN_COMMANDS])  # a line each
+        made_by = [visible(command).replace("`", "'") for command in commands[:SHOWN_COMMANDS]]
         files = [f"[{markdown(file.name)}]({place}{file.name})" for file in self.downloads(board)]
         lines = [
             f"### {markdown(title(board))}",
             _facts(records),
+            *_trusted(store, records),
             *self._submitted(board),
-            *([made_by] if made_by else []),
+            *(["\n".join(["```text", *made_by, "```"])] if made_by else []),
             " · ".join([f"[**Report**]({place}index.html)", *files]),
         ]
         return "\n\n".join(lines)
@@ -127,6 +131,13 @@ def _facts(records: Sequence[Record]) -> str:
     if machines - {""}:
         facts.append(markdown(", ".join(sorted(machines - {""}))))
     return " · ".join(facts)
+
+
+def _trusted(store: Store, records: Sequence[Record]) -> list[str]:
+    """How many results have which level of trust."""
+    counts = Counter(found.level for found in trust_of(store, records).values())
+    listed = ", ".join(f"{counts[level]} {level}" for level in reversed(LEVELS) if level in counts)
+    return [f"Trust: {listed}."] if listed else []
 
 
 def _plural(count: int, word: str) -> str:

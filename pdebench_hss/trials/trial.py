@@ -100,6 +100,11 @@ class Trial(_Keyed):
         )
 
     @property
+    def words(self) -> str:
+        """What people call it among the trials of one scale and budget."""
+        return f"{self.task_label} {self.model_label} seed {self.seed}"
+
+    @property
     def place(self) -> tuple[Any, ...]:
         """The place in the tables that this trial fills: there is one result in each."""
         seed = None if self.deterministic else self.seed

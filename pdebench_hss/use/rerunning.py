@@ -30,7 +30,6 @@ import pandas as pd
 from ..base import devices
 from ..base.errors import PdebenchError, UsageError
 from ..boards.findings import CONFIRMED, CONTRADICTED, UNCHECKED
-from ..boards.verifying import cell_of
 from ..contract.budget import CLOCKS
 from ..contract.registry import Registry
 from ..data.cache import Dataset, ensure
@@ -246,7 +245,7 @@ def _half_width(seeds: Sequence[float], trials: int) -> float | None:
 
 def line(found: Rerun) -> str:
     """One line: whether it is the same."""
-    cell = cell_of(found.record)
+    cell = found.record.trial.words
     if found.verdict == UNCHECKED:
         return f"{cell}: can't tell. {found.reason}"
     if found.verdict == CONTRADICTED:

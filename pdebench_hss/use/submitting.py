@@ -14,9 +14,10 @@ from pathlib import Path
 
 from ..base.errors import UsageError
 from ..base.files import check_writable, write_text
-from ..boards import submissions
+from ..boards import submissions, trust
 from ..boards.merging import merge
 from ..boards.submissions import BOARD, PLUGIN, Manifest, Source
+from ..boards.writing import write_board
 from ..contract.identity import source_files, source_hash
 from ..contract.registry import BUILT_IN, Registered, Registry
 from ..trials.store import Store
@@ -55,6 +56,7 @@ def submit(
         done = merge([board], made / BOARD, registry)
         if done.conflicts:
             raise UsageError(f"{board} has {len(done.conflicts)} conflicts; `run` its command to settle them first")
+        _drop_own_checks(Store(made / BOARD), registry)
         plugins = _copy_sources(Store(made / BOARD), made, registry, install)
         manifest = Manifest(folder.name, licence.strip(), contact.strip(), plugins)
         write_text(made / submissions.FILE, json.dumps(manifest.to_plain(), indent=1) + "\n")
@@ -63,6 +65,13 @@ def submit(
             write_reports(found, made)
             os.replace(made, folder)
     return found
+
+
+def _drop_own_checks(store: Store, registry: Registry) -> None:
+    """Results that their author has checked are still self-reported: levels of trust are given by somebody else."""
+    if (own := store.path / trust.FILE).exists():
+        own.unlink()
+        write_board(store, registry)
 
 
 def _copy_sources(store: Store, made: Path, registry: Registry, install: Mapping[str, str]) -> dict[str, Source]:

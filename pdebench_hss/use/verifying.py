@@ -23,10 +23,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ..base.errors import PdebenchError, UsageError
+from ..base.files import LINK, NOT_REGULAR
 from ..boards import trust
 from ..boards.findings import CONFIRMED, CONTRADICTED, UNCHECKED, Finding
 from ..boards.table_checks import check_tables
-from ..boards.verifying import cell_of, check_files, check_records
+from ..boards.verifying import check_files, check_records
 from ..contract.registry import Registry
 from ..data import cache
 from ..runs.reporter import Reporter
@@ -75,7 +76,7 @@ def verify(store: Store, registry: Registry, request: Request, reporter: Reporte
 
 def _verify(store: Store, registry: Registry, request: Request, reporter: Reporter | None) -> list[Finding]:
     findings = list(check_files(store))
-    if any(finding.detail.startswith("it is a symbolic link") for finding in findings):
+    if any(finding.detail in (LINK, NOT_REGULAR) for finding in findings):
         return findings  # nothing else is read
     findings += check_records(store)
     bad = {finding.key for finding in findings if finding.verdict == CONTRADICTED and finding.key}
@@ -173,7 +174,7 @@ def _check_scores(store: Store, registry: Registry, request: Request, bad: set[s
             how = f"{verdict.verdict} from {verdict.source}"
             level = trust.CONTRADICTED if verdict.verdict == rescoring.CONTRADICTED else trust.RESCORED
             yield Finding(
-                *("scores", VERDICTS[verdict.verdict], cell_of(verdict.record), verdict.reason),
+                *("scores", VERDICTS[verdict.verdict], verdict.record.trial.words, verdict.reason),
                 **({} if verdict.verdict == rescoring.UNCHECKED else {"key": key, "level": level, "how": how}),
             )
 
@@ -200,7 +201,7 @@ def _check_runs(
         for one in found:
             level = trust.CONTRADICTED if one.verdict == CONTRADICTED else trust.RERUN
             yield Finding(
-                *("runs", one.verdict, cell_of(one.record), one.reason),
+                *("runs", one.verdict, one.record.trial.words, one.reason),
                 **({} if one.verdict == UNCHECKED else {"key": one.record.key, "level": level, "how": one.how}),
             )
     if left := len(candidates) - count:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -70,7 +71,17 @@ def test_levels_of_trust_and_boards_in_folders_are_in_it(tmp_path):
             **{"trust": {"re-run": 1, "self-reported": 1}, "submission": None},
         }
     ]
-    assert found["cells"][0]["trust"] == "re-run 1, self-reported 1"
+    (cell,) = found["cells"]
+    assert [cell[name] for name in trust.COLUMNS] == ["re-run 1, self-reported 1", "m", "2023-11-14"]
+
+
+def test_every_field_is_described_in_the_documents(tmp_path):
+    usual_board(tmp_path / "a")
+    found = index(tmp_path)
+    rows = [line.split("|")[1] for line in (ROOT / "docs" / "submit.md").read_text().splitlines() if line[:1] == "|"]
+    described = {name for row in rows for name in re.findall(r"`(\w+)`", row)}
+    assert {name for part in ("boards", "cells") for entry in found[part] for name in entry} <= described
+    assert f'`"schema": {found["schema"]}`' in (ROOT / "docs" / "submit.md").read_text()
 
 
 def test_a_folder_without_boards_is_refused_and_links_are_not_followed(tmp_path):

@@ -193,13 +193,17 @@ def test_a_cell_that_another_trial_stands_for_is_refused(tmp_path):
 def test_shards_of_different_plans_are_refused_and_finished_ones_are_not(tmp_path):
     boards = []
     for name, plan, model in (("a", "a" * 24, "fno"), ("b", "b" * 24, "mean")):
-        boards.append(write_board(tmp_path / name, [page_record(page_trial(model), 0.1)]))
+        other_shard = [page_trial(model, seed=1)]
+        boards.append(write_board(tmp_path / name, [page_record(page_trial(model), 0.1)], other_shard))
         Store(boards[-1]).add_to_plan([], "", {f"{plan}/2": [1]})
     with pytest.raises(UsageError, match=r"shards of different plans: .*a \(plan aaaaaaaa in 2 shards\) and .*b \("):
         merging.merge(boards, tmp_path / "out", REGISTRY)
     Store(boards[0]).add_to_plan([], "", {f"{'a' * 24}/2": [2]})
     done = merging.merge(boards, tmp_path / "out", REGISTRY)
     assert done.missing == {f"{'b' * 24}/2": [2]}
+    for board, model in zip(boards, ("fno", "mean"), strict=True):  # by whatever run: then no shard is missed
+        Store(board).put(page_record(page_trial(model, seed=1), 0.2))
+    assert merging.merge(boards, tmp_path / "whole", REGISTRY).missing == {}
 
 
 def test_a_record_that_cant_be_read_is_refused_by_name_and_not_left_out(tmp_path, cli):

@@ -94,6 +94,7 @@ def test_the_list_names_every_board_and_all_that_it_leads_to_is_there(page, site
     assert [title.rstrip("¶") for title in titles] == ["small-cpu", "studies/ladder-small", "submissions/mine"]
     text = page.locator("article").inner_text()
     assert "6 models on 2 tasks · 15 trials, 12 with a result · scale small" in text
+    assert "Trust: 12 self-reported." in text
     assert EVIL in text.replace("\\", "")
     places = page.locator("article a[href]").evaluate_all("links => links.map(link => link.href)")
     own = {place.split("#")[0] for place in places if place.startswith(site)}
@@ -111,6 +112,8 @@ def test_from_the_list_to_a_board_and_back(page, site):
     page.get_by_role("link", name="Report").first.click()
     page.wait_for_url(f"{site}boards/small-cpu/")
     assert "small-cpu · 15 trials" in page.locator("#subtitle").inner_text()
+    levels = page.locator("#leaderboard-body tbody tr td:last-child").all_inner_texts()
+    assert "self-reported\nmachine-a, 2023-11-14" in levels
     assert page.get_by_role("link", name="leaderboard.csv").get_attribute("href") == "leaderboard.csv"
     page.get_by_role("link", name="All boards").click()
     page.wait_for_url(f"{site}all-boards/")

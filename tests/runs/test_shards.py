@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import signal
 import subprocess
@@ -16,6 +17,7 @@ from hypothesis import strategies as st
 
 from pdebench_hss.base.errors import UsageError
 from pdebench_hss.boards.merging import merge
+from pdebench_hss.boards.writing import write_board
 from pdebench_hss.contract.registry import load_registry
 from pdebench_hss.runs.config import make_config
 from pdebench_hss.runs.plan import make_plan
@@ -24,19 +26,13 @@ from pdebench_hss.runs.shards import parse_shard, plan_id
 from pdebench_hss.trials.store import Store
 
 SHARDS = 4
-# What a run measures anew. All other columns must be the same bytes, however the plan was run.
+# What a run measures anew, in tables and in records. All else must be the same bytes, however the plan was run.
 MEASURED = (
-    *("fit_seconds", "predict_ms", "peak_memory_mb", "data_seconds"),
-    *(
-        "latency_ms",
-        "latency_ms_low",
-        "latency_ms_high",
-        "throughput",
-        "throughput_low",
-        "throughput_high",
-        "best_batch",
-    ),
+    *("fit_seconds", "predict_ms", "peak_memory_mb", "data_seconds", "trust_when"),
+    *("latency_ms", "latency_ms_low", "latency_ms_high", "throughput", "throughput_low", "throughput_high"),
+    "best_batch",
 )
+UNMEASURED = {"seconds": {}, "predict_ms": None, "serving": {}, "peak_memory": None, "provenance": {}}
 
 
 def settings(toys, out, **more):
@@ -54,6 +50,12 @@ def tree(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
+def tables(folder: Path) -> dict[str, bytes]:
+    """Of the tables, not of the README, which lists the commands of all that were merged."""
+    derived = (path for path in folder.iterdir() if path.suffix in (".csv", ".md", ".tex"))
+    return {path.name: path.read_bytes() for path in derived if path.name != "README.md"}
+
+
 def results(folder: Path) -> dict[str, str]:
     """The tables without what is measured anew."""
     found = {}
@@ -61,6 +63,20 @@ def results(folder: Path) -> dict[str, str]:
         table = pd.read_csv(folder / name, dtype=str, keep_default_na=False)
         found[name] = table.drop(columns=[c for c in MEASURED if c in table]).to_csv(index=False)
     return found
+
+
+def with_stopped_clocks(board: Path) -> dict[str, bytes]:
+    """Every file that follows from the records of a board, Markdown too, if no trial had taken time or memory."""
+    made = Store(board.with_name(f"{board.name}-stopped"))
+    made.prepare()
+    entries = list(Store(board).entries())
+    made.add_to_plan([record.trial for record, _ in entries])
+    for record, arrays in entries:
+        data = {name: value for name, value in record.data.items() if name != "seconds_per_sample"}
+        spent = {name: value for name, value in record.spent.items() if "seconds" not in name}
+        made.put(dataclasses.replace(record, samples=arrays, data=data, spent=spent, **UNMEASURED))
+    paths = write_board(made, load_registry())[1]
+    return {path.name: path.read_bytes() for path in paths}
 
 
 @given(st.text("0123456789abcdef", min_size=24, max_size=24), st.integers(1, 1000))
@@ -103,6 +119,14 @@ def test_one_run_four_shards_in_three_orders_and_a_killed_run_give_the_same_tabl
     assert results(tmp_path / "m1") == results(tmp_path / "one")
     killed_and_resumed(toys, tmp_path / "killed")
     assert results(tmp_path / "killed") == results(tmp_path / "one")
+    stopped = with_stopped_clocks(tmp_path / "one")
+    assert {"results.csv", "leaderboard.csv", "leaderboard.md", "statistics.md", "README.md"} <= set(stopped)
+    assert stopped == with_stopped_clocks(tmp_path / "m1") == with_stopped_clocks(tmp_path / "killed")
+    # Where results are equal the earliest record counts, with its times: then the tables are the same to the last byte.
+    for number, others in enumerate(([], [tmp_path / "m1"], [tmp_path / "killed"], [tmp_path / "killed", c, a])):
+        done = merge([*others, tmp_path / "one"], tmp_path / f"with{number}", load_registry([toys]))
+        assert (done.records, done.conflicts, done.missing) == (60, [], {})  # no shard is missed: the one run is whole
+        assert tables(tmp_path / f"with{number}") == tables(tmp_path / "one")
     # A shard that ran twice, on another machine say, adds nothing: the earlier record of each trial stays.
     run(toys, tmp_path / "twice", shard="2/4")
     done = merge([a, b, c, d, tmp_path / "twice"], tmp_path / "m4", load_registry([toys]))

@@ -11,11 +11,13 @@ import zipfile
 from pathlib import Path
 
 import h5py
+import pandas as pd
 import pytest
 from bad_packs import edit_pack, line_of
 
 from pdebench_hss.base.errors import UsageError
-from pdebench_hss.boards import submissions
+from pdebench_hss.boards import submissions, trust
+from pdebench_hss.boards.claims import result_of
 from pdebench_hss.boards.findings import CONFIRMED, CONTRADICTED
 from pdebench_hss.boards.packing import pack
 from pdebench_hss.cli.verify import verified
@@ -87,6 +89,7 @@ def test_the_command_prints_the_text_of_a_pull_request_and_verify_reads_what_it_
     assert result.code == 0, result.err
     assert "Submission: toys-2" in result.out
     assert "0 contradicted" in result.out
+    assert "warning" not in result.err  # the files are there twice now: where they were, and in the submission
     place = tmp_path / "leaderboards" / "submissions" / "toys-2"
     assert (place / "verification.md").is_file()
     assert cli("verify", str(place), "--data", "0", "--no-rescore").code == 0
@@ -94,6 +97,18 @@ def test_the_command_prints_the_text_of_a_pull_request_and_verify_reads_what_it_
     result = cli("verify", str(place))
     assert result.code == 3
     assert "notes.zip: a submission holds no such file" in result.out
+
+
+def test_what_its_author_has_checked_is_still_self_reported(board, plugins, tmp_path):
+    record = toys_of(Store(board))[0]
+    result = result_of(record, Store(board).samples(record.key, "error_test_err")["error_test_err"])
+    trust.write_checks(board, [trust.Check(record.key, result, "re-run", "equal to the bit", "mine", 1.7e9, "1")])
+    assert trust.read_checks(board)
+    submit(board, tmp_path / "s", "ok-1", load_registry(plugins), checked, **WORDS)
+    made = tmp_path / "s" / "ok-1" / "board"
+    assert not (made / trust.FILE).exists()
+    levels = set(pd.read_csv(made / "results.csv", keep_default_na=False)["trust"])
+    assert "self-reported" in levels <= {"self-reported", ""}
 
 
 @pytest.mark.parametrize(

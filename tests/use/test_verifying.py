@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import shutil
+from datetime import datetime, timezone
 from pathlib import Path
 
 import h5py
@@ -236,6 +237,16 @@ def test_edited_predictions_and_weights_are_found(board, toys):
     assert contradictions(Store(board.path), toys) == expected
 
 
+def test_what_was_not_published_is_not_checked_and_contradicts_nothing(board, toys):
+    for folder in ("models", "predictions"):
+        for path in (board.path / folder).iterdir():
+            path.unlink()
+    findings = [f for f in found(board, toys) if f.check == "files"]
+    assert {f.verdict for f in findings} == {UNCHECKED}
+    assert {f.subject.split("/")[0] for f in findings} == {"models", "predictions"}
+    assert all("not there" in f.detail for f in findings)
+
+
 def test_a_link_is_found_and_nothing_else_is_read(board, toys):
     (board.path / "notes").mkdir()
     (board.path / "notes" / "passwords").symlink_to("/etc/passwd")
@@ -300,9 +311,17 @@ def test_a_failure_here_says_nothing_and_another_ending_contradicts_only_on_the_
 # --- levels of trust --------------------------------------------------------------------------------------------------
 
 
+def day_of(moment: float) -> str:
+    return datetime.fromtimestamp(moment, timezone.utc).strftime("%Y-%m-%d")
+
+
 def test_levels_of_trust_stand_in_the_tables_and_lapse_with_the_result(board, toys, cli):
-    before = (board.path / "results.csv").read_bytes()
-    assert b"trust" not in before  # self-reported
+    before = pd.read_csv(board.path / "results.csv", keep_default_na=False)
+    days = {day_of(record.provenance["ended"]) for record in board.current()}
+    assert set(before["trust"]) == {"self-reported"}  # by whom and when: as the records say
+    assert (set(before["trust_machine"]), set(before["trust_when"])) == (set(before["hardware"]), days)
+    page = (board.path / "leaderboard.md").read_text()
+    assert "- every row is self-reported: nobody has scored or trained it again" in page
     words = ["verify", "board", "--data", "0", "--no-rescore", "--rerun", "1", "--seed", "5", "--write", "--plugin"]
     assert cli(*words, toys).code == 0
     results = pd.read_csv(board.path / "results.csv", keep_default_na=False)
@@ -312,10 +331,9 @@ def test_levels_of_trust_stand_in_the_tables_and_lapse_with_the_result(board, to
     assert row["trust_when"][:2] == "20"
     leaderboard = pd.read_csv(board.path / "leaderboard.csv", keep_default_na=False)
     assert sorted(leaderboard["trust"]) == ["re-run 1, self-reported 1", "self-reported"]
-    assert (
-        f"re-run 1, self-reported 1 ({row['trust_machine']}, {row['trust_when']})"
-        in (board.path / "leaderboard.md").read_text()
-    )
+    page = (board.path / "leaderboard.md").read_text()
+    assert f"re-run 1, self-reported 1 ({row['trust_machine']}, {row['trust_when']})" in page
+    assert "- 1 of 2 rows are self-reported: nobody has scored or trained them again" in page
     record = board.read(row["key"], ())[0]
     samples = {n: a * 0.9 if n.startswith("error_") else a for n, a in board.samples(record.key).items()}
     resealed(board, record, metrics={n: v * 0.9 for n, v in record.metrics.items()}, samples=samples)

@@ -121,13 +121,19 @@ const COLUMNS = [
   { name: "budget", title: "Budget", optional: true, flat: true },
   { name: "n_train", title: "Train size", number: true, optional: true, flat: true },
   { name: "params_target", title: "Size asked for", number: true, optional: true, flat: true, cell: (row) => countText(row.params_target) },
-  { name: "trust", title: "Trust", optional: true, cell: (row) => make("span", { title: row.trust }, row.trust.replace(/ \(.*$/, "")) },
+  { name: "trust", title: "Trust", optional: true, cell: trustCell },
 ];
 
 // Under the name: the parts of training that are the model's own, and how many tries its options took.
 function modelCell(row) {
   const link = trialLink(row, modelTitle(row.model));
   return row.note ? make("span", {}, link, make("small", { class: "note" }, row.note)) : link;
+}
+
+// The level, and under it by which machine and when.
+function trustCell(row) {
+  const [, level, where] = row.trust.match(/^(.*?)(?: \((.*)\))?$/s);
+  return where ? make("span", {}, level, make("small", { class: "note" }, where)) : level;
 }
 
 function errorCell(row) {

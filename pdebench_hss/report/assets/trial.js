@@ -197,7 +197,7 @@ function facts(trial, detail) {
     ...factTable("Settings", detail.settings),
     ...factTable("Data", detail.data),
     ...factTable("Machine", { ...detail.hardware, threads: detail.threads, started }),
-    ...factTable("Trust", { level: trial.trust || (trial.status === "ok" ? "self-reported" : null), "checked by": trial.trust_machine, "checked on": trial.trust_when }),
+    ...factTable("Trust", { level: trial.trust, "by machine": trial.trust_machine, on: trial.trust_when }),
     ...factTable("Versions", { ...detail.versions, ...detail.source, trial: trial.id }),
   ];
 }
