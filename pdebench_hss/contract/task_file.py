@@ -102,7 +102,9 @@ def read_task_file(path: Path) -> TaskFile | WellTaskFile:
         raise UsageError(f"task file {path}{line}: not valid YAML ({getattr(error, 'problem', 'not text')})") from None
     if not isinstance(content, dict):
         raise UsageError(f"task file {path}: expected keys and values, found a {type(content).__name__}")
-    return (WellTaskFile if "well" in content else TaskFile).from_content(content, path)
+    if "well" in content:
+        return WellTaskFile.from_content(content, path)
+    return TaskFile.from_content(content, path)
 
 
 def spec_of(task: TaskFile | WellTaskFile) -> TaskSpec:
