@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Iterable
-from typing import IO
+from typing import IO, Any
 
 import numpy as np
 from numpy.lib import format as npy
@@ -39,9 +39,10 @@ def spilled_split(stored: StoredSplit, at_once: int) -> Split:
 
 def write(file: IO[bytes], blocks: Iterable[np.ndarray], count: int) -> None:
     """In the format of ``.npy``."""
-    written, kind = 0, None
+    written = 0
+    kind: tuple[Any, ...] = ()
     for block in blocks:
-        if kind is None:
+        if not kind:
             facts = {"descr": npy.dtype_to_descr(block.dtype), "fortran_order": False}
             npy.write_array_header_1_0(file, {**facts, "shape": (count, *block.shape[1:])})
             kind = (block.dtype, block.shape[1:])
