@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from ..base.errors import UsageError
-from ..contract.registry import load_registry
+from ..contract.registry import ARRAYS, load_registry
 from ..contract.task_file import TaskFile, is_task_file, read_task_file
 from ..contract.well_task_file import WellTaskFile
 from .bars import bar
@@ -58,7 +58,7 @@ def add(
     said = [order for order, chosen in orders.items() if chosen]
     if len(said) > 1:
         raise UsageError("--channels-last, --channels-first and --no-channels exclude each other")
-    if name in (registry := load_registry()).tasks and registry.task(name).origin.distribution != "arrays":
+    if name in (registry := load_registry()).tasks and registry.task(name).origin.distribution != ARRAYS:
         raise UsageError(f"there is a task {name!r} already ({registry.task(name).origin}); choose another name")
     task = TaskFile(
         name=name,

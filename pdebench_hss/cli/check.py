@@ -72,7 +72,8 @@ def _check(name: str, model: str, cases: Sequence[Any], quiet: bool) -> list[dic
     if not quiet:
         kept = sum(row["status"] == "ok" for row in rows)
         mark = "✓" if kept == len(rows) else "✗"
-        on = f" on {len({row['task'] for row in rows})} tasks" if model else ""
+        tasks = len({row["task"] for row in rows})
+        on = f" on {tasks} task{'s' * (tasks != 1)}" if model else ""
         print(f"{mark} {name}: {kept} of {len(rows)} promises kept{on}   {time.perf_counter() - start:.1f} s")
     return rows
 

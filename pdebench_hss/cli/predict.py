@@ -25,7 +25,9 @@ def predict(
     source: Annotated[
         str,
         typer.Option(
-            "--input", metavar="FILE", help="Physical inputs: .npy, .npz or .h5; file.h5:name for one of several."
+            "--input",
+            metavar="FILE",
+            help="Physical inputs: .npy, .npz, .h5, .zarr or .pt; FILE:NAME for one of several.",
         ),
     ],
     out: Annotated[str, typer.Option(metavar="FILE", help="Where the predictions go: .npy, .npz or .h5.")],

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from ..base.errors import UsageError
-from ..contract.registry import load_registry
+from ..contract.registry import ARRAYS, load_registry
 from ..contract.well_task_file import WellTaskFile
 
 
@@ -32,7 +32,7 @@ def add_well(
     pdebench-hss data add-well shear_step datasets/shear_flow \\
         --given Reynolds,Schmidt --history 4
     """
-    if name in (registry := load_registry()).tasks and registry.task(name).origin.distribution != "arrays":
+    if name in (registry := load_registry()).tasks and registry.task(name).origin.distribution != ARRAYS:
         raise UsageError(f"there is a task {name!r} already ({registry.task(name).origin}); choose another name")
     task = WellTaskFile(
         name=name,

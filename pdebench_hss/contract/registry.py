@@ -39,6 +39,7 @@ from .task import NAME, TaskSpec
 from .task_file import is_task_file, read_task_file, spec_of
 
 GROUP = hookspecs.PROJECT
+ARRAYS = "arrays"  # in the place of a distribution, of tasks that `data add` made
 HUNG_VARIABLE = "PDEBENCH_HSS_HUNG_PLUGINS"
 Spec = TypeVar("Spec")
 
@@ -222,10 +223,10 @@ def add_arrays(registry: Registry) -> None:
     """The arrays that were added to the cache. A file with the same task goes before them; a plugin sets them aside."""
     for path in sorted(arrays_dir().glob(TASK_FILES)):
         taken = registry.tasks.get(path.parent.name)
-        origin = Origin("arrays", path.parent.name, path.parent.name, str(path))
+        origin = Origin(ARRAYS, path.parent.name, path.parent.name, str(path))
         try:
             if taken is None:
-                origin, spec = _task_file(path, "arrays")
+                origin, spec = _task_file(path, ARRAYS)
                 registry.tasks[spec.name] = Registered(spec, origin)
             elif not is_task_file(taken.origin.file):
                 raise UsageError(f"{taken.origin} has a task of that name; pdebench-hss data remove {path.parent.name}")

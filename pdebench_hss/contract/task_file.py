@@ -21,7 +21,6 @@ it.
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import re
 from collections.abc import Mapping
@@ -31,11 +30,12 @@ from typing import Any
 
 import yaml
 
-from ..base.errors import UsageError, did_you_mean
+from ..base.errors import UsageError
 from ..base.references import resolve
 from .array_scales import Extent, scales_of
-from .task import NAME, TaskSpec
-from .well_task_file import WellTaskFile, well_spec, well_task_file
+from .file_keys import FileKeys
+from .task import TaskSpec
+from .well_task_file import WellTaskFile, well_spec
 
 SUFFIXES = (".yaml", ".yml")
 FORMATS = ("npy", "npz", "h5", "hdf5", "zarr", "pt", "pth", "csv")
@@ -43,12 +43,10 @@ _PLACE = re.compile(rf"(?P<file>.*?\.(?P<format>{'|'.join(FORMATS)}))/?(:(?P<nam
 CHANNELS = ("first", "last", "none")
 READER = "pdebench_hss.data.arrays:read"
 FINDER = "pdebench_hss.data.arrays:find"  # what is in the arrays of a file that does not say it itself
-TEXTS = ("name", "inputs", "outputs", "channels", "split", "split_by", "title", "equation", "description", "citation")
-CHOICES = ("rollout", "periodic", "linear", "evolves")
 
 
 @dataclass(frozen=True)
-class TaskFile:
+class TaskFile(FileKeys):
     """Its keys. Places of arrays are relative to ``folder``."""
 
     name: str
@@ -74,8 +72,7 @@ class TaskFile:
     folder: str = "."
 
     def __post_init__(self) -> None:
-        if not NAME.fullmatch(self.name):
-            raise UsageError(f"name {self.name!r}: lower-case letters, digits and _, starting with a letter")
+        self.check_values()
         if self.channels not in ("", *CHANNELS):
             raise UsageError(f"channels {self.channels!r}: one of {', '.join(CHANNELS)}")
         if self.rollout and self.outputs:
@@ -88,11 +85,6 @@ class TaskFile:
         """The arrays by role, as they were written."""
         roles = {"inputs": self.inputs, "outputs": self.outputs}
         return {role: place for role, place in roles.items() if place}
-
-    def plain(self) -> dict[str, Any]:
-        """What a YAML file holds: all that is not as by default."""
-        values = ((f.name, getattr(self, f.name), f.default) for f in dataclasses.fields(self) if f.name != "folder")
-        return {name: value for name, value, default in values if value != default and value not in ({}, (), [])}
 
 
 def is_task_file(path: str | Path) -> bool:
@@ -111,27 +103,8 @@ def read_task_file(path: Path) -> TaskFile | WellTaskFile:
     if not isinstance(content, dict):
         raise UsageError(f"task file {path}: expected keys and values, found a {type(content).__name__}")
     if "well" in content:
-        return well_task_file(content, path)
-    _check(content, path)
-    try:
-        return TaskFile(**content, folder=str(path.resolve().parent))
-    except UsageError as error:
-        raise UsageError(f"task file {path}: {error}") from None
-
-
-def _check(content: Mapping[str, Any], path: Path) -> None:
-    known = [f.name for f in dataclasses.fields(TaskFile) if f.name != "folder"]
-    for key, value in content.items():
-        if key not in known:
-            hint = did_you_mean(str(key), known)
-            raise UsageError(f"task file {path}: unknown key {key!r}.{hint}  Keys: {', '.join(known)}")
-        expected = str if key in TEXTS else bool if key in CHOICES else int if key == "history" else None
-        if expected and (not isinstance(value, expected) or (expected is int and isinstance(value, bool))):
-            kinds = {str: "text", bool: "true or false", int: "a whole number"}
-            raise UsageError(f"task file {path}: {key} must be {kinds[expected]}, not {value!r}")
-    for key in ("name", "inputs"):
-        if key not in content:
-            raise UsageError(f"task file {path}: {key} is missing")
+        return WellTaskFile.from_content(content, path)
+    return TaskFile.from_content(content, path)
 
 
 def spec_of(task: TaskFile | WellTaskFile) -> TaskSpec:

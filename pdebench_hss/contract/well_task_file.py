@@ -16,21 +16,19 @@ add`` found in the files, so that none of them is opened to list the task.
 
 from __future__ import annotations
 
-import dataclasses
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
-from ..base.errors import UsageError, did_you_mean
+from ..base.errors import UsageError
 from ..base.references import resolve
 from .array_scales import Extent, scales_of
-from .task import NAME, TaskSpec
+from .file_keys import FileKeys
+from .task import TaskSpec
 
 READER = "pdebench_hss.data.well_reading:read"
 FINDER = "pdebench_hss.data.well_finding:find"
-NAMES, COUNTS = ("fields", "given"), ("history", "stride", "steps")
 CITATION = """@inproceedings{ohana2024well,
   title     = {The {Well}: a Large-Scale Collection of Diverse Physics Simulations for Machine Learning},
   author    = {Ohana, Ruben and McCabe, Michael and Meyer, Lucas and Morel, Rudy and Agocs, Fruzsina J. and others},
@@ -41,7 +39,7 @@ CITATION = """@inproceedings{ohana2024well,
 
 
 @dataclass(frozen=True)
-class WellTaskFile:
+class WellTaskFile(FileKeys):
     """Its keys. The directory is relative to ``folder``."""
 
     name: str
@@ -61,19 +59,13 @@ class WellTaskFile:
     folder: str = "."
 
     def __post_init__(self) -> None:
-        if not NAME.fullmatch(self.name):
-            raise UsageError(f"name {self.name!r}: lower-case letters, digits and _, starting with a letter")
-        for name in NAMES:
+        self.check_values()
+        for name in ("fields", "given"):
             value = getattr(self, name)
             listed = (value,) if isinstance(value, str) else value
             if not isinstance(listed, (list, tuple)) or not all(isinstance(entry, str) for entry in listed):
                 raise UsageError(f"{name} must be a name or a list of names, not {value!r}")
             object.__setattr__(self, name, tuple(listed))
-        for name in COUNTS:
-            value = getattr(self, name)
-            least = 0 if name == "steps" else 1
-            if not isinstance(value, int) or isinstance(value, bool) or value < least:
-                raise UsageError(f"{name} must be a whole number of at least 1, not {value!r}")
         if self.given and self.steps:
             raise UsageError(
                 "steps are of rollouts, and a task with something given predicts one: leave one of them out"
@@ -86,29 +78,6 @@ class WellTaskFile:
     @property
     def rollout(self) -> bool:
         return not self.given
-
-    def plain(self) -> dict[str, Any]:
-        """What a YAML file holds: all that is not as by default."""
-        values = {f.name: (getattr(self, f.name), f.default) for f in dataclasses.fields(self) if f.name != "folder"}
-        chosen = {name: value for name, (value, default) in values.items() if value not in (default, {}, ())}
-        return {name: list(value) if isinstance(value, tuple) else value for name, value in chosen.items()}
-
-
-def well_task_file(content: Mapping[str, Any], path: Path) -> WellTaskFile:
-    """From the keys of a YAML file, whose ``well`` says that it is one of these."""
-    known = [f.name for f in dataclasses.fields(WellTaskFile) if f.name != "folder"]
-    for key, value in content.items():
-        if key not in known:
-            hint = did_you_mean(str(key), known)
-            raise UsageError(f"task file {path}: unknown key {key!r}.{hint}  Keys: {', '.join(known)}")
-        if key not in (*NAMES, *COUNTS, "found") and not isinstance(value, str):
-            raise UsageError(f"task file {path}: {key} must be text, not {value!r}")
-    if "name" not in content:
-        raise UsageError(f"task file {path}: name is missing")
-    try:
-        return WellTaskFile(**content, folder=str(path.resolve().parent))
-    except UsageError as error:
-        raise UsageError(f"task file {path}: {error}") from None
 
 
 def well_spec(task: WellTaskFile) -> TaskSpec:

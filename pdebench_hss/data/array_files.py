@@ -32,9 +32,9 @@ def opened(folder: str | Path, place: str, role: str) -> Iterator[Any]:
         what = "it is a directory" if path.is_dir() else "no such file" if not path.exists() else "it is no directory"
         raise UsageError(f"{role} {path}: {what}")
     with contextlib.ExitStack() as stack:
-        with _one_line(path, role):
+        with one_line(path, role):
             arrays = _OPEN[suffix](path, stack)
-        with _one_line(path, role):
+        with one_line(path, role):
             array = arrays if not isinstance(arrays, Mapping) else arrays[_named(arrays, name, path, role)]
             array = _as_array(array)
         yield array
@@ -42,7 +42,7 @@ def opened(folder: str | Path, place: str, role: str) -> Iterator[Any]:
 
 def labels(folder: str | Path, place: str) -> np.ndarray:
     """One label per sample: an array of numbers or words, or a column of a CSV file."""
-    with opened(folder, place, "split_by") as array:
+    with opened(folder, place, "split_by") as array, one_line(Path(folder) / place, "split_by"):
         values = np.asarray(array[()] if array.shape == () else array[:])
     if values.dtype.kind == "O":
         values = np.array([word.decode() if isinstance(word, bytes) else str(word) for word in values.ravel()])
@@ -165,7 +165,8 @@ def _named(arrays: Mapping[str, Any], name: str, path: Path, role: str) -> str:
 
 
 @contextlib.contextmanager
-def _one_line(path: Path, role: str) -> Iterator[None]:
+def one_line(path: Path, role: str) -> Iterator[None]:
+    """Whatever goes wrong with a file."""
     try:
         yield
     except UsageError:

@@ -25,7 +25,7 @@ import numpy as np
 from ..base.errors import UsageError
 from ..contract.task import Scale
 from ..contract.task_file import TaskFile, files_of
-from .array_files import demand_numbers, labels, opened
+from .array_files import demand_numbers, labels, one_line, opened
 
 BLOCK_BYTES = 4 << 20  # what is looked at while it is in the processor's cache
 FEW, MANY = 4, 16  # a last axis this short, or a channel axis this long, is suspected to be another
@@ -66,7 +66,9 @@ def axes_of(shape: tuple[int, ...], order: str, rollout: bool, what: str) -> Axe
     grid = rest if order == "none" else rest[:-1] if order == "last" else rest[1:]
     if rollout and shape[1] < 2:
         raise UsageError(f"{what}: shape {shape}: a rollout has at least 2 frames along its second axis")
-    if min(grid) < 2 or channels < 1 or shape[0] < 1:
+    if shape[0] < 1:
+        raise UsageError(f"{what}: shape {shape} has no samples")
+    if min(grid) < 2 or channels < 1:
         raise UsageError(f"{what}: shape {shape} is {_spell(channels, grid)}; a grid has at least 2 points per axis")
     return Axes(shape[0], shape[1] if rollout else 0, channels, tuple(grid), order)
 
@@ -81,7 +83,8 @@ def arrange(shapes: Mapping[str, tuple[int, ...]], task: TaskFile) -> dict[str, 
             _suspect(role, shapes[role], axes)
     if len({axes.grid for axes in found.values()}) > 1:
         said = "; ".join(f"{role} {shapes[role]} is {_spell(a.channels, a.grid)}" for role, a in found.items())
-        raise UsageError(f"inputs and outputs are on different grids: {said}. Say --channels-last or --no-channels?")
+        hint = "" if task.channels else ". Say --channels-last or --no-channels?"
+        raise UsageError(f"inputs and outputs are on different grids: {said}{hint}")
     if len({axes.count for axes in found.values()}) > 1:
         counts = " and ".join(f"{axes.count} {role}" for role, axes in found.items())
         raise UsageError(f"{counts}: there must be as many of one as of the other")
@@ -206,7 +209,8 @@ class Arrays:
         rows = slice(start, stop) if stop - start == len(chosen) else chosen
         array = self.stored[role]
         fancy = not isinstance(rows, slice) and hasattr(array, "oindex")  # zarr
-        return self.axes[role].arranged(np.asarray(array.oindex[rows] if fancy else array[rows]))
+        with one_line(Path(self.folder) / self.options["places"][role], role):  # compressed blocks may be damaged
+            return self.axes[role].arranged(np.asarray(array.oindex[rows] if fancy else array[rows]))
 
     def bytes_of(self, role: str) -> int:
         """Of one sample."""

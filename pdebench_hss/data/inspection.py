@@ -88,7 +88,7 @@ def _extremes(block: np.ndarray, channel_axis: int) -> tuple[np.ndarray, np.ndar
 def _not_finite(what: str, block: np.ndarray, numbers: np.ndarray) -> str:
     place = tuple(int(i) for i in np.argwhere(~np.isfinite(block))[0])
     bad = int((~np.isfinite(block)).any(axis=tuple(range(1, block.ndim))).sum())
-    more = f" (and {bad - 1} samples near it)" if bad > 1 else ""
+    more = f" (and {bad - 1} more near it)" if bad > 1 else ""
     value = float(block[place])
     where = f"sample {numbers[place[0]]}{more}, index {place[1:]} of (channel, point)"
     return f"{what}: {value} in {where}; mend the file or leave such samples out"

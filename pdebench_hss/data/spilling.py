@@ -10,12 +10,13 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Iterable
-from typing import IO
+from typing import IO, Any
 
 import numpy as np
 from numpy.lib import format as npy
 
-from .dataset import data_dir
+from .dataset import Split, data_dir
+from .stored import StoredSplit
 
 
 def unnamed_file() -> IO[bytes]:
@@ -30,13 +31,23 @@ def spilled(blocks: Iterable[np.ndarray], count: int) -> np.ndarray:
         return mapped(file)
 
 
+def spilled_split(stored: StoredSplit, at_once: int) -> Split:
+    """Inputs and outputs, of which ``at_once`` samples are read at a time."""
+    inputs = spilled((block.inputs for block in stored.blocks(at_once)), len(stored))
+    return Split(inputs, spilled((block.outputs for block in stored.blocks(at_once)), len(stored)))
+
+
 def write(file: IO[bytes], blocks: Iterable[np.ndarray], count: int) -> None:
     """In the format of ``.npy``."""
     written = 0
+    kind: tuple[Any, ...] = ()
     for block in blocks:
-        if not written:
+        if not kind:
             facts = {"descr": npy.dtype_to_descr(block.dtype), "fortran_order": False}
             npy.write_array_header_1_0(file, {**facts, "shape": (count, *block.shape[1:])})
+            kind = (block.dtype, block.shape[1:])
+        if (block.dtype, block.shape[1:]) != kind:
+            raise ValueError(f"{block.dtype} {block.shape[1:]} of a sample follows {kind[0]} {kind[1]}")
         written += len(block)
         file.write(np.ascontiguousarray(block).data)
     if written != count:

@@ -49,9 +49,10 @@ def _steps(layout: WellLayout, task: WellTaskFile) -> int:
     longest = (layout.frames() - 1) // task.stride
     wanted = (task.steps or min(longest, LONGEST)) if task.rollout else task.history
     if not task.history <= wanted <= longest:
+        needed = max(wanted, task.history)
         raise UsageError(
-            f"{task.directory}: {wanted} steps of {task.stride} frames with a history of {task.history} were asked "
-            f"for; its trajectories have {layout.frames()} frames, which are {longest} such steps"
+            f"{task.directory}: trajectories of {layout.frames()} frames have {longest} steps with a stride of "
+            f"{task.stride}, and {needed} {'is' if needed == 1 else 'are'} needed with a history of {task.history}"
         )
     return wanted
 

@@ -323,6 +323,14 @@ def repeats_itself(subject: Subject) -> None:
     demand(np.array_equal(first, second), "two fits to the same data predict differently")
 
 
+def answers_do_not_mix(subject: Subject) -> None:
+    """Each answer is of its own sample: a test split that does not fit in memory is answered in parts."""
+    inputs, predict = samples(subject.task.spec).test.inputs, _fitted(subject)
+    together, alone = predict(inputs)[:1], predict(inputs[:1])
+    apart = float(np.abs(together - alone).max(initial=0.0))
+    demand(apart <= ROUNDING * float(np.abs(together).max(initial=0.0)), "an answer changes with the other samples")
+
+
 def no_seed_changes_it(subject: Subject) -> None:
     """Of models that declare ``deterministic``: built and fitted under two seeds they predict the same, to the bit."""
     kind = type(subject.build())
@@ -348,6 +356,7 @@ def its_state_is_all_it_learned(subject: Subject) -> None:
 
 UNTRAINED = (
     answers_in_the_right_shape,
+    answers_do_not_mix,
     repeats_itself,
     its_state_is_all_it_learned,
     leaves_its_inputs_alone,

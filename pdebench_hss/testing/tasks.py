@@ -24,7 +24,7 @@ import numpy as np
 from ..base.errors import ContractError
 from ..base.references import call_target
 from ..contract.registry import Registry, load_registry
-from ..contract.task import SCALES, TaskInfo, TaskSpec
+from ..contract.task import SCALES, Scale, TaskInfo, TaskSpec
 from ..data.cache import as_seen, find_source, sample_seeds
 from ..data.reading import read_whole
 
@@ -65,6 +65,11 @@ class TaskSubject:
     def info(self) -> TaskInfo:
         return self.spec.info(next(scale for scale in SCALES if scale in self.spec.scales))
 
+    @property
+    def size(self) -> Scale:
+        """Of the samples as they are stored: a model that sees several frames has fewer steps left."""
+        return self.spec.scales[self.info.scale]
+
     @cached_property
     def count(self) -> int:
         """The number of samples to check: a few, in whole groups of those that share a seed."""
@@ -76,7 +81,7 @@ class TaskSubject:
         keywords = dict(self.spec.params)
         if self.spec.cases > 1:
             keywords["cases"] = np.array([number % self.spec.cases for number in chosen])
-        inputs, outputs = call_target(self.spec.generate)([seeds[i] for i in chosen], self.info.size, **keywords)
+        inputs, outputs = call_target(self.spec.generate)([seeds[i] for i in chosen], self.size, **keywords)
         return np.asarray(inputs), np.asarray(outputs)
 
     @cached_property
@@ -96,7 +101,7 @@ class ReadSubject(TaskSubject):
     place: Path
 
     def read(self) -> dict[str, Pair]:
-        return read_whole(self.spec, self.place, self.info.size, {})
+        return read_whole(self.spec, self.place, self.size, {})
 
     @cached_property
     def once(self) -> dict[str, Pair]:
@@ -104,7 +109,7 @@ class ReadSubject(TaskSubject):
 
     @cached_property
     def count(self) -> int:
-        return self.info.size.train
+        return self.size.train
 
     def stored(self, split: str, chosen: Sequence[int]) -> Pair:
         return self.once[split]
@@ -195,7 +200,7 @@ PROMISES = (
 def files_are_read_the_same_twice(subject: TaskSubject) -> None:
     """Both splits are there with the number of samples of the scale, and a second reading gives the same bits."""
     assert isinstance(subject, ReadSubject)
-    again, size = subject.read(), subject.info.size
+    again, size = subject.read(), subject.size
     for split, count in (("train", size.train), ("test", size.test)):
         found = [len(array) for array in subject.once[split]]
         _demand(found == [count, count], f"{split}: {found[0]} inputs and {found[1]} outputs, expected {count}")

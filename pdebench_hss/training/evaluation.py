@@ -65,6 +65,12 @@ class Predictor:
         """The same, batch by batch."""
         return (self._block(inputs[i : i + self.batch], steps) for i in range(0, len(inputs), self.batch))
 
+    def parts(self, inputs: np.ndarray, at_once: int) -> Iterator[np.ndarray]:
+        """Of about ``at_once`` samples each: in whole batches, so that these are the same however many parts there are.
+        A model that solves knows no batches."""
+        step = at_once if hasattr(self.model, "solve") else max(1, at_once // self.batch) * self.batch
+        return (inputs[i : i + step] for i in range(0, len(inputs), step))
+
     @torch.no_grad()
     def _block(self, inputs: np.ndarray, steps: int | None) -> np.ndarray:
         state = torch.as_tensor(inputs).to(self._state_device).to(torch.float64)

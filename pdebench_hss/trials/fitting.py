@@ -49,6 +49,7 @@ from .status import Status
 from .training_pairs import (
     at_once_in_test,
     facts,
+    limit_of,
     normalizer_of,
     set_for_closed_form,
     stay_stored,
@@ -156,7 +157,7 @@ def _load(trial: Trial, context: Context, registry: Registry, apart: bool) -> bl
         held_out=held_out,
         test=test,
         stored=stored,
-        test_at_once=at_once_in_test(dataset, context),
+        test_at_once=at_once_in_test(dataset, limit_of(context)),
     )
 
 
@@ -169,10 +170,10 @@ def _predict(model: Any, predict: Predictor, samples: blind.BlindData, fitted: F
     inputs, timed = samples.test_inputs, samples.test_inputs
     if samples.test_at_once is not None:
         timed = inputs[: max(samples.test_at_once, predict.batch)]
-    if samples.test_at_once is None or hasattr(model, "solve"):  # which wants all inputs
+    if samples.test_at_once is None:
         fitted.prediction = _real(predict(inputs))
     else:
-        fitted.prediction = _real(spilled(predict.blocks(inputs), len(inputs)))
+        fitted.prediction = _real(spilled(map(predict, predict.parts(inputs, samples.test_at_once)), len(inputs)))
     if all_finite(fitted.prediction):  # else there is nothing to time
         fitted.seconds["predict"] = time_prediction(predict, timed) * len(inputs) / len(timed)
         fitted.predict_ms = 1e3 * fitted.seconds["predict"] / len(inputs)

@@ -17,7 +17,7 @@ from ..base.errors import DataError
 from ..contract.registry import BUILT_IN, Registry
 from ..contract.task import TaskInfo
 from ..data import cache as data
-from ..data.spilling import spilled
+from ..data.spilling import spilled_split
 from ..data.stored import StoredSplit
 from ..metrics.measuring import Measured, measure
 from ..metrics.rollouts import errors_by_step
@@ -30,7 +30,7 @@ from .keeping import NotKept, checked
 from .pictures import pictures
 from .record import Record
 from .status import Status
-from .training_pairs import at_once_in_test
+from .training_pairs import at_once_in_test, limit_of
 
 if TYPE_CHECKING:
     from .context import Context
@@ -113,7 +113,7 @@ def _score(trial: Trial, context: Context, registry: Registry, fitted: Fitted, s
     task = dataset.spec.info(trial.scale, trial.task_params)
     test: data.Split | None = None
     if trial.judge == "test":
-        test = _test_split(dataset, header.path, context)
+        test = read_test(dataset, header.path, limit_of(context))
         _score_test(test, task, fitted, scores)
     if (held := held_out_of(trial, dataset)) is not None:
         kept_back = StoredSplit(dataset, header.path, "train", np.flatnonzero(held))
@@ -130,14 +130,12 @@ def _score(trial: Trial, context: Context, registry: Registry, fitted: Fitted, s
         _add(measured, registry, scores)
 
 
-def _test_split(dataset: data.Dataset, path: Path, context: Context) -> data.Split:
+def read_test(dataset: data.Dataset, path: Path, limit: int) -> data.Split:
     """In memory, or mapped from files."""
-    at_once = at_once_in_test(dataset, context)
+    at_once = at_once_in_test(dataset, limit)
     if at_once is None:
         return data.read_split(dataset, path, "test")
-    stored = StoredSplit(dataset, path, "test", np.arange(dataset.size.test))
-    inputs = spilled((block.inputs for block in stored.blocks(at_once)), len(stored))
-    return data.Split(inputs, spilled((block.outputs for block in stored.blocks(at_once)), len(stored)))
+    return spilled_split(StoredSplit(dataset, path, "test", np.arange(dataset.size.test)), at_once)
 
 
 def _score_test(test: data.Split, task: TaskInfo, fitted: Fitted, scores: _Scores) -> None:

@@ -42,9 +42,9 @@ def stay_stored(dataset: Dataset, count: int, context: Context) -> bool:
     return bytes_in_memory(dataset, count) > limit_of(context)
 
 
-def at_once_in_test(dataset: Dataset, context: Context) -> int | None:
+def at_once_in_test(dataset: Dataset, limit: int) -> int | None:
     """How many test samples may be in memory with what is made of them; None where all may."""
-    count = max(1, limit_of(context) // bytes_in_memory(dataset, 1))
+    count = max(1, limit // bytes_in_memory(dataset, 1))
     return count if count < dataset.size.test else None
 
 

@@ -18,6 +18,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from ..base import machine
 from ..base.errors import DataError, PdebenchError, UsageError
 from ..base.files import BadFile
 from ..contract import traits
@@ -26,6 +27,8 @@ from ..contract.task import TaskInfo
 from ..data import blind
 from ..data import cache as data
 from ..data.dataset import Resized
+from ..data.spilling import spilled
+from ..data.stored import StoredSplit
 from ..metrics.measuring import measure
 from ..training.evaluation import Predictor
 from ..training.metrics import mean_errors, mean_of, sample_errors
@@ -34,7 +37,9 @@ from ..trials import predictions, warm, weights
 from ..trials.fitting import held_out_of
 from ..trials.keeping import build, build_seed, normalizer_from
 from ..trials.record import Record
+from ..trials.scoring import read_test
 from ..trials.store import Store
+from ..trials.training_pairs import at_once_in_test
 from ..trials.trial import Trial
 from ..workers import exchange
 from ..workers.events import Crashed, Done, Ended, Failed
@@ -92,14 +97,16 @@ class Outcome:
 def run_all(work: Sequence[Again], jobs: int, done: Callable[[int], None]) -> Iterator[tuple[Again, Outcome]]:
     """Each with its outcome, in the order in which they end; ``done`` is called with the number that have."""
     named = {item.id: item for item in work}
+    side_by_side = max(1, min(jobs, len(named)))
+    limit = machine.free_memory() // (2 * side_by_side)  # as in a trial (`trials.training_pairs`)
     todo = [
-        Job(item.id, f"{HERE}:predict", {"work": item}, then=f"{HERE}:score")
+        Job(item.id, f"{HERE}:predict", {"work": item, "limit": limit}, then=f"{HERE}:score")
         if item.source == WEIGHTS or item.held_out
-        else Job(item.id, f"{HERE}:score", {"work": item})
+        else Job(item.id, f"{HERE}:score", {"work": item, "limit": limit})
         for item in named.values()
     ]
     count = 0
-    with WorkerPool(max(1, min(jobs, len(todo))), preload=(HERE,)) as pool:
+    with WorkerPool(side_by_side, preload=(HERE,)) as pool:
         for event in pool.run(todo):
             if isinstance(event, Ended):
                 count += 1
@@ -119,8 +126,9 @@ def _outcome(event: Ended) -> Outcome:
 # --- in the model's process -------------------------------------------------------------------------------------------
 
 
-def predict(emit: Any, work: Again) -> dict[str, Any]:
-    """The first half: predictions, or why there are none."""
+def predict(emit: Any, work: Again, limit: int) -> dict[str, Any]:
+    """The first half: predictions, or why there are none. Inputs that take more bytes than ``limit`` with what is made
+    of them are predicted in parts."""
     registry = warm.registry(work.plugin_files)
     store = Store(work.board)
     record = store.read(work.key, ())[0]
@@ -133,14 +141,19 @@ def predict(emit: Any, work: Again) -> dict[str, Any]:
     if work.source == KEPT:
         return _of_held_out(work, record, dataset, predictor)
     found = _of_held_out(work, record, dataset, predictor) if work.held_out else {}
-    samples = blind.load(dataset, dataset.spec.cases, data.data_dir() / work.data, apart=work.plugin_files)
+    at_once, path = at_once_in_test(dataset, limit), data.data_dir() / work.data
+    samples = blind.load(dataset, dataset.spec.cases, path, apart=work.plugin_files, test_at_once=at_once)
     assert samples.test_inputs is not None
     inputs = samples.test_inputs[: work.count]
     here, trained = samples.task, predictor.task
-    if trained.grid == here.grid:
-        return {**found, "prediction": predictor(inputs), "how": REBUILT}
-    answers = predictor(carry(inputs, here, trained))
-    return {**found, "prediction": carry(answers, trained, here), "how": INTERPOLATED}
+    how = REBUILT if trained.grid == here.grid else INTERPOLATED
+
+    def answer(fields: np.ndarray) -> np.ndarray:
+        return predictor(fields) if how == REBUILT else carry(predictor(carry(fields, here, trained)), trained, here)
+
+    if at_once is None:
+        return {**found, "prediction": answer(inputs), "how": how}
+    return {**found, "prediction": spilled(map(answer, predictor.parts(inputs, at_once)), len(inputs)), "how": how}
 
 
 def _of_held_out(work: Again, record: Record, dataset: data.Dataset, predictor: Predictor) -> dict[str, Any]:
@@ -203,13 +216,13 @@ def _sides(task: TaskInfo) -> str:
 # --- in the scorer's process ------------------------------------------------------------------------------------------
 
 
-def score(emit: Any, work: Again, left: str = "") -> dict[str, Any]:
+def score(emit: Any, work: Again, limit: int, left: str = "") -> dict[str, Any]:
     """The second half: the fields of `Outcome`."""
     registry = warm.registry(work.scoring_files)
     record = Store(work.board).read(work.key, ())[0]
     dataset = _dataset(work, record, registry)
     path = data.data_dir() / work.data
-    header, test = data.verify(path), data.read_split(dataset, path, "test")
+    header, test = data.verify(path), read_test(dataset, path, limit)
     test = data.Split(test.inputs[: work.count], test.outputs[: work.count])
     found = exchange.view(left)["value"] if left else {}
     refused = str(found.get("refused", ""))[:2000]
@@ -244,11 +257,10 @@ def _kept_file(work: Again, record: Record) -> Path:
 
 def _held_out(work: Again, trial: Trial, dataset: data.Dataset) -> data.Split:
     """The samples of train that the trial held out: drawn again, by its task and seeds."""
-    count = trial.n_train + trial.val
-    train = data.read_split(dataset, data.data_dir() / work.data, "train", count)
     held = held_out_of(trial, dataset)
     assert held is not None
-    return data.Split(train.inputs[held], train.outputs[held])
+    kept_back = StoredSplit(dataset, data.data_dir() / work.data, "train", np.flatnonzero(held))
+    return kept_back.take(np.arange(len(kept_back)))
 
 
 def _dataset(work: Again, record: Record, registry: Registry) -> data.Dataset:

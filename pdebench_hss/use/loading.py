@@ -21,8 +21,9 @@ from ..base.files import BadFile
 from ..contract import traits
 from ..contract.identity import maker_of
 from ..contract.model import ModelSpec
-from ..contract.registry import Registered, Registry, load_registry
+from ..contract.registry import ARRAYS, Registered, Registry, load_registry
 from ..contract.task import TaskInfo
+from ..contract.task_file import is_task_file
 from ..training.evaluation import Predictor
 from ..training.trial_device import torch_device
 from ..trials import weights
@@ -121,7 +122,11 @@ def _installed(
     broken = next((str(b) for b in registry.broken if b.origin.distribution == package), "")
     if broken:
         raise UsageError(f"{kind} {name!r}: {broken}")
-    if package.endswith(".py"):
+    if package == ARRAYS:
+        raise UsageError(
+            f"{kind} {name!r} is made of arrays that are not in the cache: pdebench-hss data add {name} ..."
+        )
+    if package.endswith(".py") or is_task_file(package):
         raise UsageError(f"{kind} {name!r} comes from the file {package}; give it with --plugin PATH or plugins=[PATH]")
     if not package:
         raise UsageError(f"{kind} {name!r} is not installed, and the record does not say which package brings it")

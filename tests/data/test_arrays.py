@@ -25,6 +25,7 @@ from pdebench_hss.contract.registry import load_registry
 from pdebench_hss.contract.task_file import TaskFile, files_of, spec_of
 from pdebench_hss.data import adding, arrays, cache
 from pdebench_hss.data.inspection import inspect
+from pdebench_hss.testing import task_cases
 
 RNG = np.random.default_rng(7)
 X = RNG.standard_normal((20, 2, 12, 9)).astype(np.float32)  # an odd rectangle
@@ -110,6 +111,15 @@ def test_a_rollout_is_one_array_with_time(tmp_path):
     found = everything(described)
     assert np.array_equal(found["train"][0], u[:8, 0])
     assert np.array_equal(found["test"][1], u[8:, 1:])
+
+
+def test_check_tries_the_reader_with_the_frames_that_a_model_sees(tmp_path):
+    np.save(tmp_path / "u.npy", RNG.standard_normal((12, 6, 1, 9)))
+    adding.add(task(tmp_path, inputs="u.npy", rollout=True, history=2))
+    promises = task_cases("mine")
+    assert len(promises) == 5
+    for promise in promises:
+        promise.run()
 
 
 @pytest.mark.parametrize("dtype", ["float16", "int16", "bool", "int64", "float64", ">f4"])
@@ -213,6 +223,8 @@ PAIR = {"inputs": "x.npy", "outputs": "y.npy"}
         (copied(), Y, {}, r"1 test sample with the inputs of a train sample \(18 = 3\)"),
         (X[:, 0, 0, 0], Y, {}, r"inputs x.npy: shape \(20,\) has too few axes"),
         (X[:1], Y[:1], {}, "1 sample can't be split"),
+        (X[:0], Y[:0], {}, r"inputs: shape \(0, 2, 12, 9\) has no samples"),
+        (X, Y, {"channels": "last"}, r"outputs \(20, 3, 12, 9\) is 9 channels on 3 x 12$"),
         (X, Y, {"split": "half"}, "split 'half': write train/test as shares"),
         (X, Y, {"split": "90/20"}, "shares that add up to 100, or counts of at most 20 samples"),
         (X, Y, {"split_by": "missing.npy"}, "missing.npy: no such file"),
@@ -224,6 +236,7 @@ PAIR = {"inputs": "x.npy", "outputs": "y.npy"}
         (X, Y, {"rollout": True, "outputs": "", "history": 2}, "history 2: trajectories have 2 frames, .*: at most 1"),
         (X, Y, {"domain": [[0, 1]]}, "2 axes are needed"),
         (X, Y, {"name": "My Flow"}, "lower-case letters"),
+        (X, Y, {"name": "all"}, "not 'all'"),
     ],
 )
 def test_bad_input_is_one_line_and_leaves_nothing(tmp_path, x, y, settings, message):
@@ -252,6 +265,19 @@ def test_a_file_cut_short_is_named(tmp_path, kind):
     file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
     with pytest.raises(UsageError, match=r"inputs .* can't be read: ") as caught:
         adding.add(task(tmp_path, **places))
+    assert "\n" not in str(caught.value)
+
+
+def test_a_damaged_block_is_named(tmp_path):
+    with h5py.File(tmp_path / "data.h5", "w") as file:
+        file.create_dataset("a", data=X, chunks=(5, *X.shape[1:]), compression="gzip")
+        file["u"] = Y
+        offset = file["a"].id.get_chunk_info(2).byte_offset
+    with (tmp_path / "data.h5").open("r+b") as stream:
+        stream.seek(offset + 50)
+        stream.write(bytes(40))
+    with pytest.raises(UsageError, match=r"inputs .*data\.h5:a can't be read: ") as caught:
+        adding.add(task(tmp_path, inputs="data.h5:a", outputs="data.h5:u"))
     assert "\n" not in str(caught.value)
 
 

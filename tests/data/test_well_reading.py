@@ -248,7 +248,10 @@ def test_values_that_are_not_finite(tmp_path):
 @pytest.mark.parametrize(
     ("choice", "message"),
     [
-        ({"steps": 7}, "7 steps of 1 frames with a history of 1 were asked for; its trajectories have 7 frames"),
+        (
+            {"steps": 7},
+            "trajectories of 7 frames have 6 steps with a stride of 1, and 7 are needed with a history of 1",
+        ),
         ({"steps": 2, "history": 3}, "2 steps of 1 frames with a history of 3"),
         ({"stride": 7}, "0 steps of 7 frames"),
         ({"stride": 0}, "stride must be a whole number of at least 1, not 0"),

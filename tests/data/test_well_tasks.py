@@ -79,7 +79,7 @@ def test_errors_are_one_line_and_code_2(cli, well, tmp_path):
         (("nowhere",), "nowhere: no such directory"),
         ((str(well), "--fields", "vorticity"), "no field that varies in time 'vorticity'."),
         ((str(well), "--given", "velocity"), "It has: Reynolds"),
-        ((str(well), "--steps", "9"), "9 steps of 1 frames"),
+        ((str(well), "--steps", "9"), "have 5 steps with a stride of 1, and 9 are needed"),
     ):
         done = cli("data", "add-well", "mine", *arguments)
         assert (done.code, message in done.err, len(done.err.splitlines())) == (2, True, 1), done.err

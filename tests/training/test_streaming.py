@@ -13,16 +13,17 @@ import torch
 import pdebench_hss
 from pdebench_hss.base import machine
 from pdebench_hss.contract.registry import load_registry
-from pdebench_hss.data import blind, cache, hdf5
+from pdebench_hss.data import blind, cache, hdf5, spilling
 from pdebench_hss.data.hdf5 import CorruptData
 from pdebench_hss.training import metrics
 from pdebench_hss.training.streaming import StreamedSet, bytes_in_memory, why_not_streamed
 from pdebench_hss.training.windows import prepare
 from pdebench_hss.trials.context import Context
-from pdebench_hss.trials.scoring import _test_split
+from pdebench_hss.trials.scoring import read_test
 from pdebench_hss.trials.store import Store
-from pdebench_hss.trials.training_pairs import at_once_in_test, stay_stored
+from pdebench_hss.trials.training_pairs import at_once_in_test, limit_of, stay_stored
 
+MEMORIES: dict[str, dict[str, str]] = {"plain": {}, "bound": {"max_resident": "30k"}}
 TOYS = str(Path(__file__).parents[1] / "toys" / "toy_plugin.py")
 KB = 1000
 # Steady and rollout, one and several channels, float64 and float32, with and without a view.
@@ -185,9 +186,9 @@ def test_a_test_split_in_parts_is_the_whole_one(name, monkeypatch):
     dataset = dataset_of(name)
     monkeypatch.setattr(machine, "free_memory", lambda: 2 * bytes_in_memory(dataset, 2))  # two samples, one trial
     context = Context(threads=machine.cores())
-    assert at_once_in_test(dataset, context) == 2 < dataset.size.test
+    assert at_once_in_test(dataset, limit_of(context)) == 2 < dataset.size.test
     whole = cache.read_split(dataset, dataset.path, "test")
-    parts = _test_split(dataset, dataset.path, context)
+    parts = read_test(dataset, dataset.path, limit_of(context))
     given = blind.load(dataset, apart=(), test_at_once=2).test_inputs
     for found, expected in ((parts.inputs, whole.inputs), (parts.outputs, whole.outputs), (given, whole.inputs)):
         np.testing.assert_array_equal(found, expected, strict=True)
@@ -223,6 +224,21 @@ def test_models_that_fit_themselves_say_what_they_need(tmp_path):
     assert "the model fits itself to the whole training set: up to" in linear.reason
     assert linear.reason.endswith("and --max-resident is 15.0 kB; raise it or leave the model out")
     assert persistence.status == "ok"  # it learns nothing
+
+
+def test_a_solver_answers_in_parts_with_the_same_errors(tmp_path):
+    settings = {"models": "coarse_solver,persistence", "tasks": "burgers_1d"}
+    plain, bound = (record_of(tmp_path, name, **settings, **more) for name, more in MEMORIES.items())
+    for model, (record, _) in bound.items():
+        assert record.provenance["streamed_test"] == {"samples": 4, "at_once": 2}
+        assert record.metrics == plain[model][0].metrics
+
+
+def test_parts_of_one_array_are_alike():
+    good = np.zeros((2, 3))
+    for other in (np.zeros((2, 4)), np.zeros((2, 3), np.float32)):
+        with pytest.raises(ValueError, match="of a sample follows float64"):
+            spilling.spilled([good, other], 4)
 
 
 def test_by_default_a_set_is_streamed_that_takes_more_than_its_share_of_free_memory(monkeypatch):

@@ -6,6 +6,7 @@ import dataclasses
 import hashlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -19,7 +20,9 @@ from pdebench_hss import Store, load_model, run
 from pdebench_hss.base.errors import UsageError
 from pdebench_hss.base.files import BadFile
 from pdebench_hss.boards.packing import pack
+from pdebench_hss.contract.registry import load_registry
 from pdebench_hss.trials.artefacts import ModelFiles
+from pdebench_hss.use.loading import task_info
 
 ANSWERS = Path(__file__).parents[1] / "support" / "loaded_answers.py"
 
@@ -133,6 +136,25 @@ def test_a_model_of_a_package_that_is_not_installed_names_the_package(board, plu
     expected = "comes from the package kept-models, which is not installed: pip install kept-models==1.2.0"
     with pytest.raises(UsageError, match=expected):
         load_model(board, "kept_mixed", "toy", plugins=plugins[:1])
+
+
+@pytest.mark.parametrize(
+    ("distribution", "message"),
+    [
+        ("arrays", "task 'gone' is made of arrays that are not in the cache: pdebench-hss data add gone ..."),
+        ("gone.yaml", "task 'gone' comes from the file gone.yaml; give it with --plugin PATH"),
+    ],
+)
+def test_a_model_of_a_task_of_arrays_that_are_gone_says_how_to_bring_them_back(board, plugins, distribution, message):
+    record = record_of(board, "kept_mixed")
+    origin = {"distribution": distribution, "version": "e9601957f289", "sha256": ""}
+    record = dataclasses.replace(
+        record,
+        trial=dataclasses.replace(record.trial, task="gone"),
+        provenance={**record.provenance, "plugins": {**record.provenance["plugins"], "task": origin}},
+    )
+    with pytest.raises(UsageError, match=re.escape(message)):
+        task_info(record.trial, record, load_registry(plugins))
 
 
 def test_another_version_of_the_model_is_refused(board, plugins, tmp_path):

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from pdebench_hss.base import machine
 from pdebench_hss.base.errors import UsageError
 from pdebench_hss.base.files import BadFile
 from pdebench_hss.boards.evaluations import read
@@ -22,8 +23,10 @@ from pdebench_hss.data.cache import ensure
 from pdebench_hss.data.cache import load as load_data
 from pdebench_hss.runs.config import make_config
 from pdebench_hss.runs.runner import Run
+from pdebench_hss.training.streaming import bytes_in_memory
 from pdebench_hss.trials import predictions
 from pdebench_hss.trials.store import Store
+from pdebench_hss.trials.training_pairs import at_once_in_test
 from pdebench_hss.use.again import INTERPOLATED, KEPT, REBUILT, WEIGHTS, Outcome
 from pdebench_hss.use.evaluating import Condition, Request, evaluate, parse_grids
 from pdebench_hss.use.rescoring import CONFIRMED, CONTRADICTED, ROUNDED, UNCHECKED, judge, rescore
@@ -173,6 +176,20 @@ def test_rounding_is_told_from_error(board):
     assert verdict(1e-6, WEIGHTS).verdict == ROUNDED
     assert verdict(1e-2, WEIGHTS).verdict == CONTRADICTED
     assert verdict(np.array([0, np.nan]), WEIGHTS).verdict == CONTRADICTED
+
+
+def test_what_does_not_fit_in_memory_is_computed_in_parts_and_confirmed_to_the_bit(board, monkeypatch):
+    dataset = own_dataset(record_of(board, "fno"), load_registry())
+    whole = rows(board, Condition(grid=(64,)), interpolate=True)
+    limit = 2 * bytes_in_memory(dataset, 1)
+    monkeypatch.setattr(machine, "free_memory", lambda: 2 * limit)
+    assert at_once_in_test(dataset, limit) == 2 < dataset.size.test
+    for source in (KEPT, WEIGHTS):
+        found = verdicts(board, source)
+        assert {model: v.verdict for model, v in found.items()} == dict.fromkeys(MODELS.split(","), CONFIRMED)
+        assert all("val_err" in v.means for v in found.values())
+    parts = rows(board, Condition(grid=(64,)), interpolate=True)
+    pd.testing.assert_frame_equal(parts, whole)
 
 
 # --- elsewhere --------------------------------------------------------------------------------------------------------
