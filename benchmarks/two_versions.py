@@ -119,9 +119,18 @@ def agree(model: Any, x: torch.Tensor, state: Path) -> float | None:
     return max(float((ours - wanted).norm() / wanted.norm()) for ours, wanted in pairs)
 
 
-def run_turn(tree: Path, arguments: list[str]) -> dict[str, Any]:
+def unpack(revision: str, folder: Path) -> Path:
+    """The tree of a commit."""
+    folder.mkdir()
+    archive = subprocess.run(["git", "archive", revision], cwd=ROOT, capture_output=True, check=True)
+    subprocess.run(["tar", "-x", "-C", str(folder)], input=archive.stdout, check=True)
+    return folder
+
+
+def in_version(tree: Path, script: str, arguments: list[str]) -> dict[str, Any]:
+    """What ``script --turn ...`` prints as its last line, with the packages of a tree."""
     paths = os.pathsep.join(str(tree / part) for part in ("", "plugins", "tasks", "studies"))
-    command = [sys.executable, str(Path(__file__).resolve()), "--turn", *arguments]
+    command = [sys.executable, str(Path(script).resolve()), "--turn", *arguments]
     done = subprocess.run(command, env={**os.environ, "PYTHONPATH": paths}, capture_output=True, text=True, cwd=tree)
     if done.returncode:
         raise SystemExit(f"{tree}: {' '.join(arguments)} failed:\n{done.stderr[-2000:]}")
@@ -131,9 +140,9 @@ def run_turn(tree: Path, arguments: list[str]) -> dict[str, Any]:
 def compare(task: str, model: str, before: Path, rounds: int, threads: int, scratch: Path) -> dict[str, Any]:
     state, hparams, old, new = scratch / f"{task}-{model}.pt", None, [], []
     for _ in range(rounds):
-        old.append(run_turn(before, [task, model, json.dumps(hparams), str(state), str(threads)]))
+        old.append(in_version(before, __file__, [task, model, json.dumps(hparams), str(state), str(threads)]))
         hparams = old[0]["hparams"]
-        new.append(run_turn(ROOT, [task, model, json.dumps(hparams), str(state), str(threads)]))
+        new.append(in_version(ROOT, __file__, [task, model, json.dumps(hparams), str(state), str(threads)]))
     times = [statistics.median(one["ms"] for one in turns) for turns in (old, new)]
     return {
         **{"task": task, "model": model, "batch": old[0]["batch"], "piece": new[0]["piece"], "threads": threads},
@@ -155,10 +164,7 @@ def main() -> None:
         print(json.dumps(turn(task, model, json.loads(hparams), Path(state), int(threads))))
         return
     with tempfile.TemporaryDirectory() as name:
-        before = Path(name) / "before"
-        before.mkdir()
-        archive = subprocess.run(["git", "archive", chosen.before], cwd=ROOT, capture_output=True, check=True)
-        subprocess.run(["tar", "-x", "-C", str(before)], input=archive.stdout, check=True)
+        before = unpack(chosen.before, Path(name) / "before")
         rows = []
         for task, model in CASES:
             rows.append(compare(task, model, before, chosen.rounds, chosen.threads, Path(name)))
