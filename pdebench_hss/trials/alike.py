@@ -1,9 +1,9 @@
 """What many records have in common, worked out once.
 
 The trials of a board differ in little but their seeds, and what is recorded of machines and versions differs in two
-moments. Tables are *alike* if they are spelled alike (by `marshal`, format 2, to which 1, 1.0 and True are three values,
-and which takes a third of the time of `repr`) but for the fields that may vary. What follows from the other fields is then the same: their canonical JSON, which hashes are made of, whether
-they passed a check, and the values themselves, of which one copy serves all.
+moments. Tables are *alike* if they are spelled alike but for the fields that may vary. The spelling is that of
+`marshal`: 1, 1.0 and True are three values. What follows from the other fields is then the same: their canonical JSON,
+which hashes are made of, whether they passed a check, and the values themselves, of which one copy serves all.
 """
 
 from __future__ import annotations

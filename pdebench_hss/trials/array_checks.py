@@ -55,7 +55,7 @@ def _clearly_means(stated: Mapping[str, float], behind: Mapping[str, np.ndarray]
     import numpy as np
 
     rows = list(behind.values())
-    if not rows or not all([row.dtype.char == "d" and len(row) == len(rows[0]) for row in rows]):
+    if not rows or not all(row.dtype.char == "d" and len(row) == len(rows[0]) for row in rows):
         return False
     samples = np.concatenate(rows)
     if not (len(samples) and np.minimum.reduce(samples) >= 0):
