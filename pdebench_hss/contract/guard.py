@@ -21,6 +21,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from importlib import import_module
 from types import FrameType, ModuleType
 from typing import Any
 
@@ -198,7 +199,7 @@ SETTINGS = (
 ALL_SIGNALS = tuple(sorted(map(int, signal.valid_signals())))
 # Handlers as the system has them. `signal` makes an enum of each answer, which takes ten times as long: 64 signals are
 # read twice for every hook of every plugin, in every process of a trial.
-_handler_of: Callable[[int], Any] = getattr(signal.getsignal, "__wrapped__", signal.getsignal)
+_handler_of: Callable[[int], Any] = import_module("_signal").getsignal
 
 
 class _Signals:

@@ -1,13 +1,14 @@
 """What many records have in common, worked out once.
 
 The trials of a board differ in little but their seeds, and what is recorded of machines and versions differs in two
-moments. Tables are *alike* if they are spelled alike (`repr`: 1, 1.0 and True are three values) but for the fields that
-may vary. What follows from the other fields is then the same: their canonical JSON, which hashes are made of, whether
-they passed a check, and the values themselves, of which one copy serves all.
+moments. Tables are *alike* if they are spelled alike but for the fields that may vary. The spelling is that of
+`marshal`: 1, 1.0 and True are three values. What follows from the other fields is then the same: their canonical JSON,
+which hashes are made of, whether they passed a check, and the values themselves, of which one copy serves all.
 """
 
 from __future__ import annotations
 
+import marshal
 import math
 from collections.abc import Mapping
 from functools import cached_property
@@ -16,8 +17,9 @@ from typing import Any, Generic, TypeVar
 from ..base.hashing import canonical, canonical_around, digest_of_text
 from .trial import FIELDS, Trial, decisive
 
+SPELLING = 2  # format of `marshal`: later ones depend on which values are the same object
 LIMIT = 1000  # kinds of tables that are remembered
-LONGEST = 10_000  # characters of one: a board from elsewhere does not fill the memory
+LONGEST = 10_000  # bytes of one: a board from elsewhere does not fill the memory
 HOLE = "\0"  # never in canonical JSON, which spells control characters
 _SEED = FIELDS.index("seed")
 
@@ -95,14 +97,15 @@ class Known(Generic[K]):
 
     def __init__(self, kind: type[K], *varying: str) -> None:
         self._kind, self._varying = kind, varying
-        self.by_spelling: dict[str, K] = {}
+        self.by_spelling: dict[bytes, K] = {}
 
     def kind_of(self, table: Mapping[str, Any]) -> K:
+        """Raises ValueError if the table is nested too deeply."""
         common = dict(table)
         for name in self._varying:
             if name in common:
                 common[name] = None
-        spelling = repr(common)
+        spelling = marshal.dumps(common, SPELLING)
         found = self.by_spelling.get(spelling)
         if found is None:
             found = self._kind(table, self._varying)

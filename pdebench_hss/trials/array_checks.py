@@ -50,21 +50,20 @@ def _check_mean(name: str, stated: float, errors: np.ndarray) -> None:
 
 def _clearly_means(stated: Mapping[str, float], behind: Mapping[str, np.ndarray]) -> bool:
     """`_check_mean` of all of them at once, in half of its tolerance: the sums here are rounded in another order. False
-    if that does not settle it (infinite sums, samples of several lengths, a single wrong mean)."""
+    if that does not settle it (errors of both signs, infinite sums, samples of several lengths, a single wrong mean).
+    """
     import numpy as np
 
-    kinds = {(len(errors), errors.dtype.char) for errors in behind.values()}
-    count, kind = kinds.pop() if len(kinds) == 1 else (0, "")
-    if not count or kind != "d":
+    rows = list(behind.values())
+    if not rows or not all(row.dtype.char == "d" and len(row) == len(rows[0]) for row in rows):
         return False
-    samples = np.array(list(behind.values()))  # (metrics, samples)
+    samples = np.concatenate(rows)
+    if not (len(samples) and np.minimum.reduce(samples) >= 0):
+        return False
     values = np.array([stated[name] for name in behind], dtype=float)
-    own = np.array([name in ERRORS for name in behind])
     with np.errstate(over="ignore", invalid="ignore"):
-        means = np.add.reduce(samples, axis=1) / count
-        sizes = np.where(own, np.abs(means), np.maximum.reduce(np.abs(samples), axis=1))
-        wrong = ~(np.abs(means - values) <= ROUNDING / 2 * sizes) | (own & (np.minimum.reduce(samples, axis=1) < 0))
-    return not wrong.any()
+        means = np.add.reduce(samples.reshape(len(rows), -1), axis=1) / len(rows[0])
+        return bool(np.logical_and.reduce(np.abs(means - values) <= ROUNDING / 2 * means))
 
 
 def means_behind(metrics: Mapping[str, float], arrays: Mapping[str, np.ndarray]) -> dict[str, float]:

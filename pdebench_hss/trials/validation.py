@@ -271,7 +271,7 @@ def _kind(kinds: Known[K], part: Any) -> K | None:
     """Of a part of a record that is much the same in others."""
     try:
         return kinds.kind_of(part) if isinstance(part, dict) else None
-    except RecursionError:
+    except (ValueError, RecursionError):
         raise Invalid("it is nested too deeply") from None
 
 

@@ -43,6 +43,18 @@ def test_numbers_are_not_text():
     assert out.getvalue() == "skill,name,rank\n-0.5,'-x,1\n,,\n"
 
 
+@given(st.lists(st.tuples(st.floats(), st.integers(), st.booleans(), st.none() | st.text('a,"\n \u00e9')), max_size=5))
+def test_a_table_of_ordinary_values_is_written_as_pandas_writes_it(rows):
+    table = pd.DataFrame(rows, columns=["error", "steps", "free", "na,me"])
+    table["ended"] = pd.array([1.5 if row[2] else None for row in rows], "Float64")
+    table["mixed"] = pd.Series([row[0] if row[2] else row[1] for row in rows], dtype=object)
+    out, wanted = io.StringIO(), io.StringIO()
+    write_csv(table, out)
+    table["na,me"] = table["na,me"].map(csv_cell)
+    table.to_csv(wanted, index=False, lineterminator="\n")
+    assert out.getvalue() == wanted.getvalue()
+
+
 def test_what_can_not_be_seen_is_spelled():
     assert visible("a\x1b]0;title\x07b\u202ec\nd") == r"a\u001b]0;title\u0007b\u202ec\u000ad"
     assert visible("a\nb\x1b", keep="\n") == "a\nb\\u001b"
