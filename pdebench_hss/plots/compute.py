@@ -26,6 +26,7 @@ from .style import CARETDOWN, End, label_ends, label_of, log_ticks, new_figure, 
 
 WIDTH, HEIGHT = 7.4, 4.6
 MARK = 6.5  # the size of numbers, in points
+FAR = 1000.0
 APART = 2.4 * MARK  # points between the centres of two marks that can be told apart
 
 
@@ -65,9 +66,14 @@ def draw(
 
 
 def floor_of(group: pd.DataFrame) -> float:
-    """A power of ten, at least one decade below the smallest error of a trained model."""
-    trained = group.loc[~group["training_free"].astype(bool) & (group["test_err_mean"] > 0), "test_err_mean"]
-    return float(10.0 ** (math.floor(math.log10(trained.min())) - 1)) if len(trained) else 1e-6
+    """A power of ten, between one and two decades below the smallest error that is drawn to scale: of a trained model,
+    or of what else has an error at most `FAR` times smaller."""
+    errors = group[group["test_err_mean"] > 0]
+    trained = errors.loc[~errors["training_free"].astype(bool), "test_err_mean"]
+    if trained.empty:
+        return 1e-6
+    near = errors.loc[errors["test_err_mean"] >= trained.min() / FAR, "test_err_mean"]
+    return float(10.0 ** (math.floor(math.log10(near.min())) - 1))
 
 
 def _climb(axes: Any, rows: pd.DataFrame, amounts: Sequence[float], style: Look, floor: float) -> float:

@@ -514,6 +514,13 @@ def test_the_ladder_has_a_line_for_every_model_level_ones_for_formulas_and_numbe
     ]
 
 
+def test_what_is_near_the_trained_models_is_drawn_to_scale_and_does_not_touch_the_floor():
+    board = ladder_of({"net": [0.8, 0.4, 0.2], "mean": [3e-4] * 3, "exact": [1e-9] * 3})
+    (group,) = ladder_groups(board)
+    (axes,) = compute.draw(group, [], TITLES, board_looks(board, TITLES)).axes
+    assert set(line_points(axes, [10.0, 160.0])) == {(3e-4, 3e-4), (1e-5, 1e-5)}
+
+
 def marks(axes) -> dict[str, tuple[float, float]]:
     """The numbers of crossings and where they stand."""
     return {text.get_text(): text.get_position() for text in axes.texts if text.get_bbox_patch() is not None}
