@@ -52,8 +52,8 @@ index: $(VENV)/.run
 # Then: figures in README and docs that are bound to a board, and README's picture. Read the lines that it prints.
 BOARD ?= leaderboards/small-cpu
 figures: $(VENV)/.test
-	$(BIN)/python docs/update_figures.py
 	$(BIN)/python docs/screenshots.py $(BOARD)
+	$(BIN)/python docs/update_figures.py
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
