@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check
 TASK   ?= gray_scott_inverse
 
-.PHONY: run test lint docs bench zoo boards-small boards-medium index clean
+.PHONY: run test lint docs bench zoo boards-small boards-medium index figures clean
 
 run: $(VENV)/.run
 	$(BIN)/pdebench-hss run --models all --tasks $(TASK)
@@ -48,6 +48,12 @@ boards-small boards-medium: boards-%: $(VENV)/.test
 # After a board was added or has changed, or the way in which tables are written.
 index: $(VENV)/.run
 	$(BIN)/pdebench-hss index leaderboards --tables
+
+# Then: figures in README and docs that are bound to a board, and README's picture. Read the lines that it prints.
+BOARD ?= leaderboards/small-cpu
+figures: $(VENV)/.test
+	$(BIN)/python docs/screenshots.py $(BOARD)
+	$(BIN)/python docs/update_figures.py
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)

@@ -102,7 +102,7 @@ def pictures(board: Any) -> list[Picture]:
     ladder = next(iter(ladder_groups(board)), None)
     if ladder is not None:
         task = str(ladder["task"].iloc[0])
-        text = "Every model along a ladder of budgets; rings where one overtakes another."
+        text = "Every model along a ladder of budgets; numbers where one overtakes another."
         options = {"kinds": "compute", "tasks": task}
         found.append(Picture("Error against compute", text, f"--kind compute --tasks {task}", options))
     return found

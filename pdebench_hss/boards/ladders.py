@@ -183,9 +183,14 @@ def crossing_lines(found: Sequence[Crossing]) -> list[str]:
     for crossing in found:
         by_winner.setdefault(crossing.winner, []).append(crossing)
     return [
-        f"{winner} overtakes {', '.join(f'{c.loser} at about {c.at:.2g}' for c in own)} {unit_of(own[0].kind)}"
+        f"{winner} overtakes {', '.join(f'{c.loser} at about {_about(c.at)}' for c in own)} {unit_of(own[0].kind)}"
         for winner, own in by_winner.items()
     ]
+
+
+def _about(amount: float) -> str:
+    """Two digits, without an exponent where people write none: 110 and not 1.1e+02."""
+    return f"{float(f'{amount:.2g}'):g}"
 
 
 def unit_of(kind: str) -> str:

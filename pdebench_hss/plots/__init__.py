@@ -170,7 +170,7 @@ def _compute(
     parts = [
         f"{_subtitle(group, metric)} · {first['n_train']} training samples",
         f"{seeds} seeds" if seeds > 1 else "one seed",
-        f"{WHISKERS} · rings: one overtakes another",
+        f"grey: not trained · numbers: one overtakes another · {WHISKERS}",
     ]
     add_heading(figure, f"Error against compute: {label_of(str(first['task']), titles)}", " · ".join(parts))
     return figure

@@ -193,7 +193,8 @@ def add_notes(figure: Any, notes: Sequence[str]) -> None:
     if not notes:
         return
     width = int(figure.get_figwidth() * CHARACTERS)
-    lines = [line for note in notes for line in textwrap.wrap(in_figure(note), width, subsequent_indent="   ")]
+    wrap = textwrap.TextWrapper(width, subsequent_indent="   ", break_on_hyphens=False)
+    lines = [line for note in notes for line in wrap.wrap(in_figure(note))]
     _grow(figure, 1.3 * (FONT - 1.5) * len(lines))
     figure.supxlabel("\n".join(lines), x=0.01, ha="left", fontsize=FONT - 1.5, color="0.35")
 

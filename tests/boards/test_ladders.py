@@ -135,6 +135,7 @@ def test_a_crossing_is_where_the_lines_meet_on_logarithmic_axes():
     assert (found.winner, found.loser, found.kind) == ("slow", "fast", "core_seconds")
     assert found.at == pytest.approx(40.0)
     assert crossing_lines([found]) == ["slow overtakes fast at about 40 core-seconds"]
+    assert crossing_lines([replace(found, at=113.0)]) == ["slow overtakes fast at about 110 core-seconds"]
 
 
 def test_a_baseline_can_be_overtaken_and_two_baselines_do_not_cross():

@@ -11,7 +11,10 @@ from factories.records import make_record
 from pdebench_hss.boards.caveats import caveats
 from pdebench_hss.boards.frames import leaderboard
 from pdebench_hss.boards.standing import FORMULA, GUESS, SOLVER, Share, errors_by_cell, standing, standing_page
-from pdebench_hss.boards.writing import sorted_results
+from pdebench_hss.boards.writing import sorted_results, write_board
+from pdebench_hss.contract.budget import Budget
+from pdebench_hss.contract.registry import Registry
+from pdebench_hss.trials.store import Store
 
 EASY = np.random.default_rng(0).uniform(0.5, 2.0, 64)  # how hard each test sample is, for every model alike
 
@@ -23,7 +26,8 @@ def trained(model: str, error: float, noise: float = 0.01, seeds=(0, 1, 2), **ch
         draws = np.random.default_rng([seed, len(model), ord(model[0])]).normal(size=64)
         errors = error * EASY * (1 + noise * draws)
         record = make_record(model, float(errors.mean()), seed=seed, **changes)
-        records.append(dataclasses.replace(record, samples={"error_test_err": errors}))
+        data = {**record.data, "n_test": len(errors)}
+        records.append(dataclasses.replace(record, samples={"error_test_err": errors}, data=data))
     return records
 
 
@@ -100,9 +104,38 @@ def test_the_header_of_a_board_says_which_rows_are_no_better_than_a_guess(error,
     assert all(line.startswith("1 of 1 trained rows are") for line in lines)
 
 
+def counts(page: str) -> dict[str, str]:
+    """The first table of a page, without its head."""
+    section = page.partition("\n\n##")[0]
+    rows = [line.split("|") for line in section.splitlines() if line.startswith("|")][2:]
+    return {cells[1].strip(): cells[2].strip() for cells in rows}
+
+
 def test_the_page_counts_and_lists():
     page = standing_page(stands(trained("net", 0.6), trained("good", 0.1), free("mean", 0.5)))
-    counts = {cells[1].strip(): cells[2].strip() for line in page.splitlines() if len(cells := line.split("|")) == 4}
-    assert counts["ahead of every guess"] == "1 of 2 (50 %)"
-    assert counts["told apart from the next trained row"] == "1 of 1 (100 %)"
+    assert counts(page)["ahead of every guess"] == "1 of 2 (50 %)"
+    assert counts(page)["told apart from the next trained row"] == "1 of 1 (100 %)"
     assert "No better than a guess:\n\n- toy: net has 0." in page
+
+
+def test_a_ladder_of_three_seeds_says_who_is_told_apart_and_who_is_converged(tmp_path):
+    """On disk, as `run` and `leaderboard` write it; of the budgets the largest counts."""
+    ladders = {"a": (0.5, 0.2), "bb": (0.4, 0.3), "ccc": (0.31, 0.301)}
+    records = [
+        record
+        for model, errors in ladders.items()
+        for steps, error in zip((10, 40), errors, strict=True)
+        for record in trained(model, error, budget=Budget("steps", steps))
+    ]
+    store = Store(tmp_path / "board")
+    store.prepare()
+    store.add_to_plan([record.trial for record in records], "pdebench-hss run --budget steps=10,40 --seeds 3")
+    for record in records:
+        store.put(record)
+    write_board(store, Registry())
+    page = (store.path / "statistics.md").read_text()
+    assert counts(page) == {
+        "told apart from the next trained row": "1 of 2 (50 %)",  # 0.3 and 0.301 are not
+        "tables whose first two trained rows are told apart": "1 of 1 (100 %)",
+        "converged": "1 of 3 (33 %)",  # by a doubling: -37, -13 and -1.5 %
+    }

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
 
+import pandas as pd
 import pytest
 from document_figures import complaint, figures, unnamed
 
@@ -23,6 +25,13 @@ def test_figures_of_documents_are_those_of_the_files_they_name(path):
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.stem)
 def test_text_that_quotes_a_board_names_its_figures(path):
     assert not unnamed(path.read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.stem)
+def test_no_document_says_one_seed_so_far_of_a_board_that_has_more(path):
+    said = re.search(r"\bone\s+(?:seed\s+)?so\s+far\b", path.read_text(encoding="utf-8"))
+    seeds = pd.read_csv(ROOT / "leaderboards" / "small-cpu" / "leaderboard.csv")["n_expected"].max()
+    assert not said or seeds == 1, f"{path.name} says {said[0]!r}, and leaderboards/small-cpu has {seeds} seeds"
 
 
 def test_enough_figures_are_checked():

@@ -498,20 +498,63 @@ def ladder_of(errors: dict[str, list[float]]) -> pd.DataFrame:
 LADDER = ladder_of({"net": [0.8, 0.4, 0.2], "other": [0.4, 0.4, 0.4], "mean": [0.6, 0.6, 0.6], "exact": [1e-9] * 3})
 
 
-def test_the_ladder_has_a_line_for_every_model_level_ones_for_formulas_and_rings_where_they_cross():
+def test_the_ladder_has_a_line_for_every_model_level_ones_for_formulas_and_numbers_where_they_cross():
     (group,) = ladder_groups(LADDER)
     found = crossings(group)
     (axes,) = compute.draw(group, found, TITLES, board_looks(LADDER, TITLES)).axes
     rungs = [10.0, 40.0, 160.0]
     assert set(line_points(axes, rungs)) == {(0.8, 0.4, 0.2), (0.4, 0.4, 0.4)}
     assert set(line_points(axes, [10.0, 160.0])) == {(0.6, 0.6), (0.01, 0.01)}  # what is exact lies on the floor
-    rings = [(line.get_xdata()[0], line.get_ydata()[0]) for line in axes.get_lines() if line.get_markersize() == 9]
-    assert sorted(rings) == [pytest.approx((10 * (0.8 / 0.6) ** 2, 0.6)), pytest.approx((40.0, 0.4))]
-    assert {text.get_text() for text in axes.texts} == {"A Net", "other", "Mean", "exact  1e-09"}
+    assert marks(axes) == {"1": pytest.approx((10 * (0.8 / 0.6) ** 2, 0.6)), "2": pytest.approx((40.0, 0.4))}
+    assert {text.get_text() for text in axes.texts} - {"1", "2"} == {"A Net", "other", "Mean", "exact  1e-09"}
     assert compute.notes(group, found, TITLES) == [
-        "A Net overtakes Mean at about 18, other at about 40 core-seconds.",
+        "A Net overtakes [1] Mean at about 18, [2] other at about 40 core-seconds.",
+        "Arrows: far below the others, at the error that stands beside them; not to scale.",
         "Not converged at the largest budget: A Net (−50 % by ×4).",
     ]
+
+
+def test_what_is_near_the_trained_models_is_drawn_to_scale_and_does_not_touch_the_floor():
+    board = ladder_of({"net": [0.8, 0.4, 0.2], "mean": [3e-4] * 3, "exact": [1e-9] * 3})
+    (group,) = ladder_groups(board)
+    (axes,) = compute.draw(group, [], TITLES, board_looks(board, TITLES)).axes
+    assert set(line_points(axes, [10.0, 160.0])) == {(3e-4, 3e-4), (1e-5, 1e-5)}
+
+
+def marks(axes) -> dict[str, tuple[float, float]]:
+    """The numbers of crossings and where they stand."""
+    return {text.get_text(): text.get_position() for text in axes.texts if text.get_bbox_patch() is not None}
+
+
+def test_crossings_too_close_for_a_number_each_share_a_mark_and_marks_never_overlap():
+    flat = {f"other{i}": [0.4 + 0.002 * i] * 3 for i in range(4)}
+    board = ladder_of({"net": [0.8, 0.4, 0.2], **flat, "mean": [0.6, 0.6, 0.6]})
+    (group,) = ladder_groups(board)
+    found = crossings(group)
+    assert [crossing.loser for crossing in found] == ["mean", "other3", "other2", "other1", "other0"]
+    with mpl.rc_context(SETTINGS):
+        figure = compute.draw(group, found, TITLES, board_looks(board, TITLES))
+        figure.draw_without_rendering()
+        boxes = [text.get_window_extent() for text in figure.axes[0].texts if text.get_bbox_patch() is not None]
+    assert set(marks(figure.axes[0])) == {"1", "2–5"}
+    assert not boxes[0].overlaps(boxes[1])
+    (line,) = compute.notes(group, found, TITLES)[:1]
+    assert [number in line for number in ("[1] Mean", "[2] other3", "[5] other0")] == [True] * 3
+
+
+@given(st.lists(st.tuples(st.floats(0, 100), st.floats(0, 100)), max_size=12), st.floats(0.1, 50))
+def test_points_are_put_together_until_the_groups_are_apart(points, least):
+    groups = compute.together(np.reshape(points, (-1, 2)), least)
+    assert sorted(itertools.chain(*groups)) == list(range(len(points)))
+    centres = [np.mean([points[i] for i in members], axis=0) for members in groups]
+    assert all(np.hypot(*(a - b)) >= least for a, b in itertools.combinations(centres, 2))
+
+
+@pytest.mark.parametrize(
+    ("numbers", "text"), [([4], "4"), ([1, 2, 3], "1–3"), ([1, 3], "1, 3"), ([1, 2, 5, 7, 8], "1–2, 5, 7–8")]
+)
+def test_numbers_that_share_a_mark_are_written_short(numbers, text):
+    assert compute.ranges(numbers) == text
 
 
 def test_a_board_with_ladders_has_a_figure_for_each_task_and_the_others_of_its_largest_budget(tmp_path):

@@ -7,13 +7,20 @@ A comment that no renderer shows follows the paragraph, list or table that print
     11.2 = heat_1d fno fit_seconds
     -->
 
+    <!-- figures leaderboards/small-cpu/statistics.md
+    89 = 'ahead of every guess' 0
+    103 = 'ahead of every guess' 1
+    -->
+
     <!-- table leaderboards/small-cpu rows='ours, small' columns=neural_hss:2,fno:3 -->
 
 In the first form the first word of a line is the figure as printed. For a board the other words are task, model and
 column (left out: the mean test error); for another CSV file they are ``column=value`` conditions, quoted where they
-have spaces, and the name of a column. The second form checks a whole table: its rows that have a cell as named (all, if
-none is named) and its columns by number from 0 (if none is named, those whose heads are models of the board); the first
-cell of a row, or the nearest above that is not empty, is the task. Cells that are not numbers are passed over.
+have spaces, and the name of a column; for Markdown they are the first cell of a table's row and which number of its
+second cell is meant (``89 of 103``), from 0. The last form checks a whole table: its rows that have a cell as named
+(all, if none is named) and its columns by number from 0 (if none is named, those whose heads are models of the board);
+the first cell of a row, or the nearest above that is not empty, is the task. Cells that are not numbers are passed
+over. `docs/update_figures.py` brings figures up to date.
 
 A figure agrees with the file if the file's number rounds to it, to the digits that are printed.
 """
@@ -32,6 +39,7 @@ import pandas as pd
 COMMENT = re.compile(r"<!-- figures (\S+)\n(.*?)-->\n?", re.DOTALL)
 TABLE = re.compile(r"<!-- table (\S+)(.*?)-->\n?")
 NUMBER = re.compile(r"(?P<whole>\d[\d,]*)(?:\.(?P<decimals>\d+))?(?:e(?P<exponent>[+-]?\d+))?")
+CELL = re.compile(r"\| *([^|\n]*)(?=\|)")
 BOARD_LINK = re.compile(r"\]\((?:\.\./)?leaderboards/[\w/-]+\)")
 DECIMAL = re.compile(r"\d\.\d|\de-\d")
 
@@ -51,19 +59,38 @@ def figures(text: str, root: Path) -> Iterator[Figure]:
     for comment in COMMENT.finditer(text):
         for line in comment[2].strip().splitlines():
             printed, _, source = line.partition(" = ")
-            yield Figure(printed.strip(), comment[1], tuple(shlex.split(source)), _block_above(text, comment.start()))
+            start, end = block_span(text, comment.start())
+            yield Figure(printed.strip(), comment[1], tuple(shlex.split(source)), text[start:end])
     for comment in TABLE.finditer(text):
-        options = dict(word.split("=", 1) for word in shlex.split(comment[2]))
-        yield from _cells(_block_above(text, comment.start()), root, comment[1], **options)
+        for (start, end), words in cells(text, comment, root):
+            cell = text[start:end].strip("*")
+            if NUMBER.fullmatch(cell):
+                yield Figure(cell, comment[1], words, cell)
 
 
-def _block_above(text: str, position: int) -> str:
-    above = TABLE.sub("", COMMENT.sub("", text[:position]))
-    return above.rstrip().rpartition("\n\n")[2]
+def block_span(text: str, position: int) -> tuple[int, int]:
+    """Where the block above a comment begins and ends; other comments may stand between them."""
+    end = len(text[:position].rstrip())
+    while text[:end].endswith("-->"):
+        end = len(text[: text.rindex("<!--", 0, end)].rstrip())
+    return text.rfind("\n\n", 0, end) + 2 if "\n\n" in text[:end] else 0, end
 
 
-def _cells(block: str, root: Path, board: str, rows: str = "", columns: str = "") -> Iterator[Figure]:
-    head, _, *body = [[cell.strip() for cell in line.strip("|").split("|")] for line in block.splitlines()]
+def cells(text: str, comment: re.Match[str], root: Path) -> Iterator[tuple[tuple[int, int], tuple[str, str]]]:
+    """The cells of the table above a comment: where each is, and its task and model."""
+    options = dict(word.split("=", 1) for word in shlex.split(comment[2]))
+    yield from _cells(*block_span(text, comment.start()), text, root, comment[1], **options)
+
+
+def _cells(
+    at: int, end: int, text: str, root: Path, board: str, rows: str = "", columns: str = ""
+) -> Iterator[tuple[tuple[int, int], tuple[str, str]]]:
+    lines = []
+    for line in text[at:end].splitlines(keepends=True):
+        spans = [(at + m.start(1), at + m.start(1) + len(m[1].rstrip())) for m in CELL.finditer(line)]
+        lines.append([(text[first:last], (first, last)) for first, last in spans])
+        at += len(line)
+    head, body = [cell for cell, _ in lines[0]], lines[2:]
     if columns:
         models = {int(number): model for model, number in (pair.split(":") for pair in columns.split(","))}
     else:
@@ -71,16 +98,20 @@ def _cells(block: str, root: Path, board: str, rows: str = "", columns: str = ""
         models = {i: name for i, cell in enumerate(head) if (name := cell.replace(" ", "_")) in known}
     task = ""
     for row in body:
-        task = row[0].partition(" ")[0] or task  # `heat_1d (trajectory)` is heat_1d
+        task = row[0][0].partition(" ")[0] or task  # `heat_1d (trajectory)` is heat_1d
         for number, model in models.items():
-            cell = row[number].strip("*")
-            if NUMBER.fullmatch(cell) and (not rows or rows in row):
-                yield Figure(cell, board, (task, model), cell)
+            if not rows or rows in [cell for cell, _ in row]:
+                yield row[number][1], (task, model)
+
+
+def pattern(printed: str) -> re.Pattern[str]:
+    """The figure by itself, and not as a part of another."""
+    return re.compile(rf"(?<![\w.,]){re.escape(printed)}(?![\w%]|[.,]\d)")
 
 
 def complaint(figure: Figure, root: Path) -> str | None:
     """What is wrong with a figure, or None."""
-    if not re.search(rf"(?<![\w.,]){re.escape(figure.printed)}(?![\w%]|[.,]\d)", figure.block):
+    if not pattern(figure.printed).search(figure.block):
         return f"{figure.printed} does not stand in the text above its comment"
     number = NUMBER.fullmatch(figure.printed)
     if number is None:
@@ -98,6 +129,12 @@ def complaint(figure: Figure, root: Path) -> str | None:
 
 def look_up(path: Path, words: tuple[str, ...]) -> float | str:
     """The one number that the words select; a sentence if there is none or more than one."""
+    if path.suffix == ".md":
+        label, place = words
+        rows = [line for line in path.read_text(encoding="utf-8").splitlines() if line.startswith(f"| {label} ")]
+        if len(rows) != 1:
+            return f"{path.name}: {len(rows)} rows begin with {label!r}"
+        return float(re.findall(r"[\d.]+", rows[0].split("|")[2])[int(place)])
     if path.is_dir():
         task, model, *column = words
         path, conditions = path / "leaderboard.csv", {"task": task, "model": model}
@@ -111,6 +148,13 @@ def look_up(path: Path, words: tuple[str, ...]) -> float | str:
     if len(table) != 1:
         return f"{path.name}: {len(table)} rows have {conditions}"
     return float(table.iloc[0][name])
+
+
+def status(board: Path, task: str, model: str) -> str:
+    """How a row of a board ended; empty if it has none."""
+    table = _read(board / "leaderboard.csv")
+    found = table.loc[(table["task"] == task) & (table["model"] == model), "status"]
+    return str(found.iloc[0]) if len(found) == 1 else ""
 
 
 @lru_cache
