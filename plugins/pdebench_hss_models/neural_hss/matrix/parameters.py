@@ -62,9 +62,10 @@ class HSSMatrix(nn.Module):
             outermost.mul_(factor)
 
     @property
-    def outermost(self) -> list[nn.Parameter]:
+    def outermost(self) -> list[Tensor]:
         """Every entry of a matrix is linear in these together: D and U of the leaves."""
-        return [self.D[0], *self.U[:1]]
+        factors = self.factors()
+        return [factors.D[0], *factors.U[:1]]
 
     def factors(self) -> Factors:
         # The dictionaries behind the lists: iterating over a ParameterList takes longer than a small product.
