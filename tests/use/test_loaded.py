@@ -107,14 +107,17 @@ def test_as_one_module_it_gives_the_same_and_gradients(conv, rollout):
         assert torch.isfinite(x.grad).all()
 
 
-def test_it_says_what_it_is(conv, rollout):
+def test_it_says_what_it_is(conv, rollout, board, plugins):
     text = repr(conv)
     assert text.splitlines()[0].startswith("toy_conv on toy (toy: y = A x)")
     assert "1 -> 1 channels on 16 points" in text
     assert f"relative_l2 {conv.record.metrics['test_err']:.4g} on 4 test samples" in text
     assert "seed 0" in text
     assert "float32 on cpu" in text
+    assert "trained   scale smoke, steps=" in text
     assert "a rollout of 5 steps" in repr(rollout)
+    assert "fitted    in closed form, scale smoke, 8 samples" in repr(rollout)
+    assert "not at all: it has nothing to learn" in repr(load_model(board, "kept_solver", "toy", plugins=plugins))
     assert conv.task.name == "toy"
 
 
