@@ -94,13 +94,20 @@ def to_markdown(table: pd.DataFrame) -> str:
     for (task, grid, seed), rows in table.groupby(["evaluated_on", "grid", "data_seed"], sort=False):
         samples = rows["n_samples"].dropna()
         count = f" · {int(samples.max())} samples" if len(samples) else ""
-        about = f"{markdown(rows['metric'].iloc[0])} · data seed {seed}{count}"
+        about = f"{markdown(measure_of(rows))} · data seed {seed}{count}"
         lines = [[markdown(cell) for cell in display_row(row)] for _, row in rows.iterrows()]
         parts += [f"## `{code(task)}` on {markdown(grid)}", about]
         parts.append(tabulate(lines, headers=HEADERS, tablefmt="github", disable_numparse=True))
     return "\n\n".join(parts) + "\n"
 
 
+def measure_of(rows: pd.DataFrame) -> str:
+    """The metric of a table's errors, and of its ratios where that is another one."""
+    metric = str(rows["metric"].iloc[0])
+    return metric if metric == RELATIVE else f"{metric}; ratio: of {RELATIVE}"
+
+
+RELATIVE = "relative_l2"
 HEADERS = ["model", "seed", "trained on", "error", "95 % interval", "where it was trained", "ratio", ""]
 
 

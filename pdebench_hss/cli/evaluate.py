@@ -126,9 +126,9 @@ def _finish(folder: Path, rows: list[dict[str, object]], registry: Registry, for
 
 def _print(table: pd.DataFrame) -> None:
     from ..base.plain_text import visible
-    from ..boards.evaluations import HEADERS, display_row
+    from ..boards.evaluations import HEADERS, display_row, measure_of
 
     for (task, grid, seed), rows in table.groupby(["evaluated_on", "grid", "data_seed"], sort=False):
-        print(visible(f"{task} on {grid}, data seed {seed} ({rows['metric'].iloc[0]})"))
+        print(visible(f"{task} on {grid}, data seed {seed} ({measure_of(rows)})"))
         lines = [[visible(cell) for cell in display_row(row)] for _, row in rows.iterrows()]
         print(fitted_table(HEADERS, lines, rule=False) + "\n")

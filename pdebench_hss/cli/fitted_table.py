@@ -7,13 +7,15 @@ calls optional, from the right; then long cells are broken, at spaces if that is
 
 from __future__ import annotations
 
+import re
 import shutil
 import textwrap
 from collections.abc import Sequence
 
 GAP = 2  # spaces between two columns
 NARROWEST = 6  # what a column keeps, however little room there is
-TOGETHER = "\N{NO-BREAK SPACE}"  # between a number and its %
+TOGETHER = "\N{NO-BREAK SPACE}"  # between a number and its unit
+UNIT = re.compile(r"(?<=\d) (?=(?:%|ms|s)(?:\s|$))")
 
 
 def fitted_table(
@@ -78,7 +80,7 @@ def _widths(columns: _Columns, room: int) -> list[int]:
     """The widest gives way first: down to its longest word, and below that only when all are."""
     widths = _natural(columns)
     words = [
-        max((len(word) for cell in [header, *cells] for word in cell.replace(" %", "_%").split()), default=0)
+        max((len(word) for cell in [header, *cells] for word in UNIT.sub(TOGETHER, cell).split(" ")), default=0)
         for header, cells in columns
     ]
     for floors in (words, [min(NARROWEST, word) for word in words]):
@@ -113,4 +115,4 @@ def _row(cells: Sequence[str], widths: Sequence[int]) -> list[str]:
 def _broken(cell: str, width: int) -> list[str]:
     if len(cell) <= width:
         return [cell]
-    return [part.replace(TOGETHER, " ") for part in textwrap.wrap(cell.replace(" %", f"{TOGETHER}%"), width)]
+    return [part.replace(TOGETHER, " ") for part in textwrap.wrap(UNIT.sub(TOGETHER, cell), width)]

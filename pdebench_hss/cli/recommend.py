@@ -81,7 +81,7 @@ def _print(found: Recommendation, limits: Limits, form: Format) -> None:
 
         print(tabulate(rows, headers=headers, tablefmt="github", disable_numparse=True) + "\n")
     else:
-        print(fitted_table(headers, rows, rule=False) + "\n")
+        print(fitted_table(headers, rows, optional=("answers/s", "params"), rule=False) + "\n")
     for line in _answers(found):
         print(visible(line))
 

@@ -140,7 +140,7 @@ def _marks(axes: Any, table: pd.DataFrame, line: str, marks: Mapping[str, Any], 
 
 def _ticks(axes: Any, values: list[float]) -> None:
     """The values that were run, as written, as long as there is room; powers of ten beyond that."""
-    if len(values) <= 8 and max(values) <= 1e5 and min(values) >= 1:
+    if len(values) <= 8 and max(values) <= 1e5 and min(values) >= 1e-3:
         axes.set_xticks(values, [f"{value:g}" for value in values])
         axes.minorticks_off()
 

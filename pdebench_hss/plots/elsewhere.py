@@ -1,8 +1,8 @@
 """Error of trained models against resolution and against a parameter of the task, from a table of evaluations.
 
 One figure for each task and setting that was trained: lines are models, points are means over seeds and draws of the
-data, whiskers one standard deviation over seeds. A dotted line marks where the models were trained. What was refused or
-failed is in the small print.
+data, whiskers one standard deviation over seeds. All points have the same draws, so that they differ in nothing else. A
+dotted line marks where the models were trained. What was refused or failed is in the small print.
 """
 
 from __future__ import annotations
@@ -79,7 +79,8 @@ def _positive(value: Any) -> float:
 
 
 def _draw(rows: pd.DataFrame, x: str, label: str, trained: float | None, titles: Mapping[str, str]) -> Any:
-    good = rows[(rows["status"] == Status.OK) & rows["test_err"].notna()]
+    rows, others = _same_draws(rows, x)
+    good = _answered(rows)
     if good.empty:
         raise UsageError("no model has an error there, so there is nothing to draw")
     # Against resolution the relative error: a norm of the whole field grows with its points by itself.
@@ -96,7 +97,7 @@ def _draw(rows: pd.DataFrame, x: str, label: str, trained: float | None, titles:
     figure = curves.draw(summary, {"x": x, "x_label": label, "line": "model", "floor": FLOOR}, titles)
     if trained is not None:
         figure.axes[0].axvline(trained, color="0.55", linewidth=0.8, linestyle=(0, (1, 2)), zorder=1)
-    add_notes(figure, _notes(rows, x, titles))
+    add_notes(figure, _notes(rows, x, titles) + others)
     title = f"{label_of(str(rows['trained_on'].iloc[0]), titles)}: error against {label}"
     counts = sorted({int(n) for n in good["n_samples"].dropna()})
     seeds = good["seed"].nunique()
@@ -105,15 +106,42 @@ def _draw(rows: pd.DataFrame, x: str, label: str, trained: float | None, titles:
     return figure
 
 
+def _answered(rows: pd.DataFrame) -> pd.DataFrame:
+    return rows[(rows["status"] == Status.OK) & rows["test_err"].notna()]
+
+
+def _same_draws(rows: pd.DataFrame, x: str) -> tuple[pd.DataFrame, list[str]]:
+    """The rows of those draws of the data on which all was evaluated, or of the one on which most was; and a note if
+    others are left out."""
+    seen: dict[int, set[Any]] = {}
+    for draw, *point in zip(*(rows[name] for name in ("data_seed", "model", x, "seed")), strict=True):
+        seen.setdefault(draw, set()).add(tuple(point))
+    fullest = max(sorted(seen), key=lambda draw: len(seen[draw]))
+    kept = [draw for draw in sorted(seen) if seen[draw] == seen[fullest]]
+    if len(kept) == len(seen):
+        return rows, []
+    left_out = sorted({*seen} - {*kept})
+    note = f"Samples of data seed {_and(kept)}; not all of this was evaluated on data seed {_and(left_out)}."
+    return rows[rows["data_seed"].isin(kept)], [note]
+
+
+def _and(numbers: Sequence[int]) -> str:
+    return " and ".join(map(str, numbers))
+
+
 def _notes(rows: pd.DataFrame, x: str, titles: Mapping[str, str]) -> list[str]:
     notes = []
-    carried = rows[rows["how"] == "interpolated"]
+    good = _answered(rows)
+    carried = good[good["how"] == "interpolated"]
     if len(carried):
         names = ", ".join(label_of(name, titles) for name in dict.fromkeys(carried["model"]))
         notes.append(f"Fields interpolated to the model's own grid and back: {names}.")
     bad = rows[rows["status"] != Status.OK]
     for reason, found in bad.groupby("reason", sort=False):
-        at = ", ".join(f"{value:g}" for value in sorted(set(found[x])))
-        names = ", ".join(label_of(str(name), titles) for name in dict.fromkeys(found["model"]))
-        notes.append(f"{names} at {at}: {reason}")
+        alike: dict[str, list[str]] = {}  # models by where they have no point
+        for name, places in found.groupby("model", sort=False)[x]:
+            without = sorted({*places} - {*good.loc[good["model"] == name, x]})  # interpolated by a later command, say
+            if without:
+                alike.setdefault(", ".join(f"{value:g}" for value in without), []).append(label_of(str(name), titles))
+        notes += [f"{', '.join(names)} at {at}: {reason}" for at, names in alike.items()]
     return notes

@@ -93,6 +93,17 @@ class PlanFile:
         except BadFile as error:
             return {}, [], [f"{error}; only existing records are shown"]
 
+    def labelled(self, model: str, task: str) -> list[Trial]:
+        """The trials of one model on one task, by their labels; empty if there are none, or the plan can't be used.
+        Other cells are not checked: of a large plan that would take longer than all else that a model is loaded by."""
+        try:
+            content = validation.parse_json(read_plain(self.path, validation.LARGEST_PLAN))
+            if isinstance(cells := content.get("cells"), dict):
+                content["cells"] = {cell: entry for cell, entry in cells.items() if _labels(entry) == (model, task)}
+            return list(validation.check_plan(content)[0].values())
+        except (FileNotFoundError, BadFile):
+            return []
+
     def shards(self) -> Shards:
         """The shards of plans that a board holds; empty if it was made without."""
         try:
@@ -149,6 +160,12 @@ class PlanFile:
         if complaints:
             write_text(folder / "plan.json", self.path.read_text(encoding="utf-8"))
         return [f"plan.json: {complaint}; dropped (the old plan is in records/set_aside)" for complaint in complaints]
+
+
+def _labels(entry: Any) -> tuple[Any, Any]:
+    """Those of a cell that is not checked yet."""
+    trial = entry.get("trial") if isinstance(entry, dict) else None
+    return (trial.get("model_label"), trial.get("task_label")) if isinstance(trial, dict) else (None, None)
 
 
 def _text(head: Mapping[str, Any], cells: Iterable[tuple[str, Any]]) -> Iterator[str]:

@@ -45,7 +45,8 @@ def choose_record(
     """The one matching record. ``model`` and ``task`` are names or labels such as ``net[width=16]``; ``further`` are
     fields of the trial (`FURTHER`). A deterministic model has one record for all seeds. Raises `UsageError` with the
     choices if there is not exactly one."""
-    trials = list(board_trials(store))
+    labelled = store.plan_file.labelled(model, task) if model and task and key is None else []
+    trials = labelled or list(board_trials(store))
     if key is not None:
         found = [trial for trial in trials if trial.key.startswith(key)]
         if not found:

@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 
 from ..base.errors import UsageError
+from ..contract import traits
 from ..contract.task import TaskInfo
 from ..training.evaluation import Predictor
 from ..training.normalization import Normalizer
@@ -138,11 +139,20 @@ class LoadedModel:
             (
                 f"{trial.model_label} on {trial.task_label} ({self.task.spec.title}: {self.task.spec.equation})",
                 f"  takes     {self._fields()}, in physical units",
-                f"  trained   scale {trial.scale}, {trial.budget}, {trial.n_train} samples, seed {trial.seed}",
+                f"  {self._origin()}",
                 f"  scored    {trial.metric or 'test error'} {error:.4g} on {tested} test samples",
                 f"  is        {type(self.module).__name__}, {size}; {origin}, model version {trial.model_version}",
             )
         )
+
+    def _origin(self) -> str:
+        """What it learned from, and how."""
+        trial, kind = self.record.trial, traits.kind_of(type(self.module))
+        if kind == traits.SOLVER:
+            return f"trained   not at all: it has nothing to learn; scale {trial.scale}"
+        if kind == traits.CLOSED_FORM:
+            return f"fitted    in closed form, scale {trial.scale}, {trial.n_train} samples"
+        return f"trained   scale {trial.scale}, {trial.budget}, {trial.n_train} samples, seed {trial.seed}"
 
     def _fields(self) -> str:
         task = self.task

@@ -83,8 +83,8 @@ def from_record(store: Store, record: Record, registry: Registry, device: str = 
         raise UsageError(f"{who} can't be loaded: {error}") from None
     host = traits.is_closed_form(type(module))  # closed forms predict where their arrays are
     where = torch_device("cpu" if host else chosen.kind, chosen.index or 0)
-    if isinstance(module, nn.Module):
-        module.to(where).eval()
+    if isinstance(module, nn.Module) and where.type != "cpu":  # it was built there
+        module.to(where)
     predictor = Predictor(module, info, normalizer, trial.optimizer.batch, where, trial.precision)
     return LoadedModel(predictor, record, description)
 

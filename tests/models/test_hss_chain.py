@@ -117,12 +117,14 @@ def test_what_a_gpu_does_is_the_same_map(monkeypatch) -> None:
     torch.testing.assert_close(made(z), expected, rtol=0, atol=1e-12)
 
 
-def test_stacking_keeps_the_values_and_takes_no_random_numbers() -> None:
-    matrices = [HSSMatrix(14, 10, levels=2, rank=2) for _ in range(3)]
-    state = torch.get_rng_state()
-    stacked = HSSMatrix.stack(matrices)
-    assert torch.equal(torch.get_rng_state(), state)
-    assert torch.equal(stacked.dense(), torch.cat([matrix.dense() for matrix in matrices]))
+@pytest.mark.parametrize("points", [6, 48])  # torch draws fewer than 16 numbers in another way
+def test_terms_that_are_drawn_apart_start_as_matrices_of_their_own_would(points) -> None:
+    torch.manual_seed(3)
+    alone = [HSSMatrix(points, points - 1, levels=1, rank=2).factors().blocks for _ in range(3)]
+    torch.manual_seed(3)
+    together = HSSMatrix(points, points - 1, levels=1, rank=2, terms=3, apart=True).factors().blocks
+    for block, *parts in zip(together, *alone, strict=True):
+        assert torch.equal(block, torch.cat(parts))
 
 
 @pytest.mark.parametrize("projection", ["none", "hss", "dense"])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -9,6 +11,8 @@ import torch
 
 from pdebench_hss import load_model, run
 from pdebench_hss.base.errors import UsageError
+from pdebench_hss.trials import validation
+from pdebench_hss.trials.store import RecordWarning
 from pdebench_hss.use.physical import Physical
 
 
@@ -103,14 +107,17 @@ def test_as_one_module_it_gives_the_same_and_gradients(conv, rollout):
         assert torch.isfinite(x.grad).all()
 
 
-def test_it_says_what_it_is(conv, rollout):
+def test_it_says_what_it_is(conv, rollout, board, plugins):
     text = repr(conv)
     assert text.splitlines()[0].startswith("toy_conv on toy (toy: y = A x)")
     assert "1 -> 1 channels on 16 points" in text
     assert f"relative_l2 {conv.record.metrics['test_err']:.4g} on 4 test samples" in text
     assert "seed 0" in text
     assert "float32 on cpu" in text
+    assert "trained   scale smoke, steps=" in text
     assert "a rollout of 5 steps" in repr(rollout)
+    assert f"fitted    in closed form, scale smoke, {rollout.record.trial.n_train} samples" in repr(rollout)
+    assert "not at all: it has nothing to learn" in repr(load_model(board, "kept_solver", "toy", plugins=plugins))
     assert conv.task.name == "toy"
 
 
@@ -185,6 +192,20 @@ def test_a_choice_that_is_none_says_what_there_is(board, plugins, choice, messag
     with pytest.raises(UsageError, match=message) as caught:
         load_model(board, plugins=plugins, **choice)
     assert "\n" not in str(caught.value)
+
+
+def test_one_model_is_found_without_checking_the_rest_of_the_plan(board, plugins, monkeypatch):
+    checked = []
+    check = validation.check_trial
+    monkeypatch.setattr(validation, "check_trial", lambda trial, *rest: checked.append(trial) or check(trial, *rest))
+    model = load_model(board, "toy_conv", "toy", seed=1, plugins=plugins)
+    assert {(trial["model_label"], trial["task_label"]) for trial in checked} == {("toy_conv", "toy")}
+    plan = json.loads((board / "plan.json").read_text())
+    plan["cells"]["another"] = {"trial": "damaged"}
+    (board / "plan.json").write_text(json.dumps(plan))
+    assert load_model(board, "toy_conv", "toy", seed=1, plugins=plugins).record.key == model.record.key
+    with pytest.warns(RecordWarning, match="another"), pytest.raises(UsageError, match="no model 'toy_con'"):
+        load_model(board, "toy_con", "toy", plugins=plugins)
 
 
 def test_a_name_that_only_options_tell_apart_lists_them(tmp_path, plugins):

@@ -128,7 +128,7 @@ class HSSChain(nn.Module):
         check_way(way)
         self.way, self.active = way, tuple(active)
         levels = min(levels, deepest(points))
-        self.matrices = HSSMatrix.stack([HSSMatrix(points, points, levels, rank) for _ in active])
+        self.matrices = HSSMatrix(points, points, levels, rank, terms=len(active), apart=True)
         self.slopes = nn.Parameter(torch.full((sum(active),), float(slope)))
 
     def forward(self, z: Tensor) -> Tensor:

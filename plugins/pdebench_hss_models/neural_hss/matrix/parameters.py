@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -21,10 +20,13 @@ GAIN = 0.67  # chosen by benchmarks/neural_hss_init.py for all tasks
 class HSSMatrix(nn.Module):
     """``terms`` HSS matrices of one shape, depth and rank, as parameters in telescopic storage.
 
-    Points that the leaves can't share evenly are padded inside: the caller sees (out_points, in_points).
+    Points that the leaves can't share evenly are padded inside: the caller sees (out_points, in_points). ``apart``
+    draws the terms one after the other: each starts as a matrix of its own would.
     """
 
-    def __init__(self, out_points: int, in_points: int, levels: int, rank: int, terms: int = 1) -> None:
+    def __init__(
+        self, out_points: int, in_points: int, levels: int, rank: int, terms: int = 1, apart: bool = False
+    ) -> None:
         super().__init__()
         check_tree(min(out_points, in_points), levels, rank)
         self.shape = (out_points, in_points)
@@ -40,15 +42,18 @@ class HSSMatrix(nn.Module):
         self.D = nn.ParameterList(blocks(i, rows[i], columns[i]) for i in range(levels + 1))
         self.U = nn.ParameterList(blocks(i, rows[i], rank) for i in range(levels))
         self.V = nn.ParameterList(blocks(i, columns[i], rank) for i in range(levels))
-        self.reset_parameters()
+        for drawn in [slice(k, k + 1) for k in range(terms)] if apart else [slice(terms)]:
+            self.draw(drawn)
 
-    def reset_parameters(self) -> None:
+    @torch.no_grad()
+    def draw(self, terms: slice) -> None:
         """Normal, two thirds of the scale that keeps a signal's size in each factor; docs/models.md has the study."""
-        for d in self.D:
-            nn.init.normal_(d, std=GAIN / math.sqrt(d.shape[-1]))
-        for u, v in zip(self.U, self.V, strict=True):
-            nn.init.normal_(u, std=GAIN / math.sqrt(self.rank))
-            nn.init.normal_(v, std=GAIN / math.sqrt(v.shape[-2]))
+        factors = self.factors()
+        for d in factors.D:
+            d[terms].normal_(std=GAIN / math.sqrt(d.shape[-1]))
+        for u, v in zip(factors.U, factors.V, strict=True):
+            u[terms].normal_(std=GAIN / math.sqrt(self.rank))
+            v[terms].normal_(std=GAIN / math.sqrt(v.shape[-2]))
 
     @torch.no_grad()
     def scale_(self, factor: float) -> None:
@@ -57,27 +62,15 @@ class HSSMatrix(nn.Module):
             outermost.mul_(factor)
 
     @property
-    def outermost(self) -> list[nn.Parameter]:
+    def outermost(self) -> list[Tensor]:
         """Every entry of a matrix is linear in these together: D and U of the leaves."""
-        return [self.D[0], *self.U[:1]]
+        factors = self.factors()
+        return [factors.D[0], *factors.U[:1]]
 
     def factors(self) -> Factors:
         # The dictionaries behind the lists: iterating over a ParameterList takes longer than a small product.
         lists: tuple[Any, ...] = (self.D, self.U, self.V)  # Any: torch allows parameters that are None; here none is
         return Factors(*(tuple(blocks._parameters.values()) for blocks in lists))
-
-    @classmethod
-    def stack(cls, matrices: Sequence[HSSMatrix]) -> HSSMatrix:
-        """Matrices of one shape, depth and rank as the terms of one, with the values that they have."""
-        one = matrices[0]
-        with torch.random.fork_rng(devices=[]):  # its initial values are not used, so no random numbers are drawn
-            stacked = cls(*one.shape, one.levels, one.rank, terms=sum(matrix.terms for matrix in matrices))
-        with torch.no_grad():
-            for block, *parts in zip(
-                stacked.factors().blocks, *(matrix.factors().blocks for matrix in matrices), strict=True
-            ):
-                torch.cat(parts, out=block)
-        return stacked
 
     def cut(self, level: int) -> Factors:
         """The matrices as trees of ``level`` levels; without padding if that is 0."""
