@@ -131,7 +131,8 @@ def gallery() -> tuple[str, dict[str, bytes]]:
             shown = [path for path in drawn if path.stem == picture.options.get("only", path.stem)][:1]
             for path in shown:
                 images[path.name] = path.read_bytes()
-                command = f"```text\npdebench-hss plot leaderboards/{name} {picture.command}\n```\n"
+                words = picture.command.replace(" --tasks", " \\\n    --tasks")
+                command = f"```text\npdebench-hss plot leaderboards/{name} {words}\n```\n"
                 link = f"![{picture.title}](images/gallery/{path.name})\n"
                 parts += [f"## {picture.title}\n", f"{picture.text}\n", command, link]
     studies, more = _studies()

@@ -148,8 +148,8 @@ def _what(board: pd.DataFrame, varied: Sequence[str], metrics: Mapping[str, Metr
     trained = board[~board["training_free"].astype(bool)]
     seeds = sorted({int(n) for n in (trained if len(trained) else board)["n_expected"]})
     over = f"{seeds[0]} seed{'s' * (seeds[0] > 1)}" if len(seeds) == 1 else f"{seeds[0]} to {seeds[-1]} seeds"
-    spread = rf"mean $\pm$ standard deviation over {over}" if seeds[-1] > 1 else "of one seed"
-    lines = [f"{norms(measures)}: {spread}."]
+    spread = rf"mean $\pm$ standard deviation over {over}" if seeds[-1] > 1 else "one seed"
+    lines = [f"{with_formulas(measures)}: {spread}."]
     if common:
         said = ", ".join(common)
         lines.append(f"{latex(said[:1].upper() + said[1:])}.")
@@ -159,10 +159,15 @@ def _what(board: pd.DataFrame, varied: Sequence[str], metrics: Mapping[str, Metr
     return lines
 
 
-def norms(text: str) -> str:
-    r"""Plain text as LaTeX, with ``||p - t||`` as a formula."""
-    parts = re.split(r"\|\|([\w +-]+)\|\|", text)  # every second one stood between bars
-    return "".join(rf"$\|{latex(part)}\|$" if number % 2 else latex(part) for number, part in enumerate(parts))
+def with_formulas(text: str) -> str:
+    r"""Plain text as LaTeX, with ``||p - t||``, ``^2`` and ``1e-7`` as formulas."""
+    parts, end = [], 0
+    for found in re.finditer(r"\|\|(?P<norm>[\w +-]+)\|\||\^(?P<power>\d+)|\b1e(?P<ten>-?\d+)\b", text):
+        norm, power, ten = found.groups()
+        formula = rf"\|{latex(norm)}\|" if norm else f"^{{{power}}}" if power else f"10^{{{int(ten)}}}"
+        parts += [latex(text[end : found.start()]), f"${formula}$"]
+        end = found.end()
+    return "".join([*parts, latex(text[end:])])
 
 
 def _measure(name: str, metrics: Mapping[str, MetricSpec]) -> str:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import sys
+import textwrap
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -42,12 +44,17 @@ MARKS = {Status.OK: "[green]✓[/]", Status.SKIPPED: "[yellow]–[/]"}
 FAILED = "[red]✗[/]"
 ALL = "all trials"  # the bar over all of them
 PLAIN_SECONDS = 10.0  # seconds between progress lines when the output is not a terminal
+LABEL = re.compile(r"[a-z]+ {3,}")  # what a line is about, in the first column
 MOST_REASONS = 3  # why models were not kept, on one line
 
 
 def print_prose(text: str, style: str | None = None) -> None:
-    """A terminal breaks long lines anywhere: here it gets them broken between words. Elsewhere a line is a line."""
-    console.print(visible(text), style=style, markup=False, soft_wrap=not console.is_terminal)
+    """A terminal breaks long lines anywhere: here it gets them broken between words, and what follows a label
+    (``plan   …``) stays to the right of it. Elsewhere a line is a line."""
+    text = visible(text)
+    if console.is_terminal and (label := LABEL.match(text)):
+        text = textwrap.fill(text, console.width, subsequent_indent=" " * label.end(), break_on_hyphens=False)
+    console.print(text, style=style, markup=False, soft_wrap=not console.is_terminal)
 
 
 def make_reporter() -> PlainReporter:
@@ -223,7 +230,7 @@ def heading(config: RunConfig) -> str:
 
 
 def _where(config: RunConfig) -> str:
-    where = f"{config.n_jobs} jobs"
+    where = plural(config.n_jobs, "job")
     if (device := label(str(config.resolved_device), config.precision)) != "cpu":
         where += f" on {device}"
     if config.executor == "ray":
@@ -237,7 +244,7 @@ def plan_line(plan: Plan) -> str:
     shown = ", ".join(list(reasons)[:3]) + (", …" if len(reasons) > 3 else "")
     again = f", {len(plan.having(Action.RETRY))} of them failed before" if plan.having(Action.RETRY) else ""
     return (
-        f"plan   {len(plan.cells)} trials{_once(plan)}: {len(plan.todo)} to run{again}, "
+        f"plan   {plural(len(plan.cells), 'trial')}{_once(plan)}: {len(plan.todo)} to run{again}, "
         f"{len(plan.having(Action.CACHED))} cached, {len(skipped)} skipped"
         + (f" ({shown})" if shown else "")
         + (f", {len(kept)} kept for a newer version" if (kept := plan.having(Action.KEEP)) else "")
@@ -256,8 +263,12 @@ def estimate_text(plan: Plan) -> str:
     seconds, unknown = plan.estimate()
     if not plan.todo or unknown == len(plan.todo):
         return ""
-    more = f" and {unknown} trials never run before" if unknown else ""
+    more = f" and {plural(unknown, 'trial')} never run before" if unknown else ""
     return f"   about {human_time(seconds)}{more}"
+
+
+def plural(number: int, what: str) -> str:
+    return f"{number:,} {what}{'s' * (number != 1)}"
 
 
 def human_time(seconds: float) -> str:
@@ -283,15 +294,15 @@ def print_estimate(plan: Plan, plugin_files: Sequence[str]) -> None:
     expected = estimate(plan, plugin_files)
     rest = f"; {expected.unknown} could not be estimated" if expected.unknown else ""
     print_prose(
-        f"about {human_time(expected.seconds)} with {plan.jobs} jobs, without data generation "
-        f"({expected.from_records} trials estimated from records, {expected.from_flops} from FLOPs{rest})"
+        f"about {human_time(expected.seconds)} with {plural(plan.jobs, 'job')}, without data generation "
+        f"({plural(expected.from_records, 'trial')} estimated from records, {expected.from_flops} from FLOPs{rest})"
     )
     trained = (cell.trial for cell in plan.todo if not cell.trial.training_free)
     clocked = [trial.budget.amount for trial in trained if trial.budget.kind == "core_seconds"]
     if clocked:
-        console.print(
-            f"{len(clocked)} trainings have {sum(clocked):,.0f} core-seconds: {human_time(sum(clocked))} of one core"
-        )
+        total = sum(clocked)
+        trainings = plural(len(clocked), "training")
+        print_prose(f"{trainings} with {total:,.0f} core-seconds: {human_time(total)} of one core")
 
 
 def print_outcome(config: RunConfig, outcome: Outcome, references: Sequence[ReferenceTable]) -> None:
@@ -312,7 +323,7 @@ def model_lines(config: RunConfig, records: Sequence[Record]) -> list[str]:
     """How many models there are to use, and why others were not kept."""
     named = {record.key: record.artefacts.get("model", {}) for record in records if record.status == Status.OK}
     sizes = [found["bytes"] for found in named.values() if "sha256" in found]
-    kept = f"kept {len(sizes)} model{'s' * (len(sizes) != 1)}, {human_bytes(sum(sizes))}, in {config.out}/models"
+    kept = f"kept {plural(len(sizes), 'model')}, {human_bytes(sum(sizes))}, in {config.out}/models"
     lost = [record for record in records if "reason" in named.get(record.key, {})]
     reasons = [f"{r.trial.model_label} on {r.trial.task_label}: {named[r.key]['reason']}" for r in lost[:MOST_REASONS]]
     more = f"; and {len(lost) - MOST_REASONS} more" if len(lost) > MOST_REASONS else ""

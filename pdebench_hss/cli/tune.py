@@ -144,7 +144,7 @@ def _say(line: str) -> None:
 
 
 def _print_plan(config: TuneConfig, tuning: Tuning, spaces: bool) -> None:
-    from .display import human_time
+    from .display import human_time, plural
 
     held_out = tuning.subjects[0].default.val
     budget = config.budget or "the recipe's budget"
@@ -152,7 +152,8 @@ def _print_plan(config: TuneConfig, tuning: Tuning, spaces: bool) -> None:
         f"tune   {len(tuning.subjects)} models on tasks, {config.tries} tries each of {budget}, "
         f"judged by {held_out} held-out training samples" + (", or as many as a task has" if _differ(tuning) else "")
     )
-    _say(f"       about {human_time(tuning.estimate())} with {config.n_jobs} jobs, making the data not counted")
+    jobs = plural(config.n_jobs, "job")
+    _say(f"       about {human_time(tuning.estimate())} with {jobs}, making the data not counted")
     for line in _skipped(tuning.skipped):
         _say(f"skip   {line}")
     for subject in tuning.subjects if spaces else ():

@@ -14,7 +14,7 @@ from pdebench_hss.boards.chosen_rows import choose_rows
 from pdebench_hss.boards.comparison import compare
 from pdebench_hss.boards.latex_comparison import comparison_latex
 from pdebench_hss.boards.latex_layout import columns_of_a_block
-from pdebench_hss.boards.latex_leaderboard import decimals_of, leaderboard_latex, norms, number_text
+from pdebench_hss.boards.latex_leaderboard import decimals_of, leaderboard_latex, number_text, with_formulas
 from pdebench_hss.boards.reading import read_board
 from pdebench_hss.boards.reference_tables import filled, to_latex
 from pdebench_hss.contract.registry import load_registry
@@ -131,8 +131,11 @@ def test_a_reason_is_said_once_and_empty_cells_have_its_number(small):
     assert "$^{1}$~2D only. $^{2}$~needs a linear PDE." in text
 
 
-def test_norms_are_formulas_and_other_bars_are_text():
-    assert norms("a_b: ||p - t|| / ||t||; |x|") == (r"a\_b: $\|p - t\|$ / $\|t\|$; \textbar{}x\textbar{}")
+def test_norms_powers_and_powers_of_ten_are_formulas_and_other_signs_are_text():
+    assert with_formulas("a_b: ||p - t|| / ||t||; |x|") == (r"a\_b: $\|p - t\|$ / $\|t\|$; \textbar{}x\textbar{}")
+    assert with_formulas("mean (p - t)^2 / (var t + 1e-7) ^") == (
+        r"mean (p - t)$^{2}$ / (var t + $10^{-7}$) \textasciicircum{}"
+    )
 
 
 def other_board(small):

@@ -82,7 +82,7 @@ def test_flags_win_over_the_config(cli, toys, tmp_path):
     done = cli("run", "--config", "experiment.yaml", "--scale", "smoke", "--models", "mean", "--dry-run")
     assert done.code == 0, done.err
     assert "scale smoke" in done.out
-    assert "1 trials: 1 to run" in done.out  # two seeds, which change nothing of `mean`
+    assert "1 trial: 1 to run" in done.out  # two seeds, which change nothing of `mean`
 
 
 def test_a_dry_run_leaves_nothing_behind(cli, toys, tmp_path, cache):

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import io
 import os
 import subprocess
 import sys
 
 import pyte
 import pytest
+from rich.console import Console
+
+from pdebench_hss.cli import display
 
 pytestmark = [pytest.mark.cold, pytest.mark.skipif(sys.platform == "win32", reason="has no pseudo-terminals")]
 COLUMNS, LINES = 80, 200  # so many lines that nothing scrolls away
@@ -52,3 +56,14 @@ def test_a_bar_over_all_trials_counts_them_and_is_gone_at_the_end(watched):
     lines, seen = watched
     assert any("all trials" in line and "/5" in line for line in seen), seen
     assert not any("all trials" in line for line in lines)
+
+
+def test_what_is_too_long_for_a_line_goes_on_to_the_right_of_its_label(monkeypatch):
+    written = io.StringIO()
+    monkeypatch.setattr(display, "console", Console(file=written, force_terminal=True, width=30, highlight=False))
+    display.print_prose("plan   1 trial: 1 to run, 0 cached, 0 skipped")
+    assert written.getvalue().splitlines() == ["plan   1 trial: 1 to run, 0", "       cached, 0 skipped"]
+
+
+def test_one_is_not_plural():
+    assert [display.plural(n, "job") for n in (1, 2, 1000)] == ["1 job", "2 jobs", "1,000 jobs"]

@@ -98,3 +98,20 @@ def test_documents_are_wrapped_at_100_columns():
     ]
     assert not wide
     assert prose("a b\n```\nx y\n```\n| c d |\n    e f\ng") == [(1, "a b"), (7, "g")]
+
+
+def torn(text: str) -> list[int]:
+    """Lines of tables that stand under no heading, as after an empty line: a page shows them as text with bars."""
+    lines, fenced, found = text.splitlines(), False, []
+    for number, line in enumerate(lines):
+        fenced ^= line.lstrip().startswith("```")
+        begins = line.startswith("|") and not (number and lines[number - 1].startswith("|"))
+        if begins and not fenced and not re.match(r"\|[\s:|-]+$", (*lines, "")[number + 1]):
+            found.append(number + 1)
+    return found
+
+
+def test_tables_are_in_one_piece():
+    documents = [path for path in all_documents() if path.suffix == ".md"]
+    assert not {str(path): lines for path in documents if (lines := torn(path.read_text(encoding="utf-8")))}
+    assert torn("| a |\n|---|\n| b |\n\n| c |\n```\n| d |\n```\n") == [5]

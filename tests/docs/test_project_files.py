@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
+from importlib.metadata import PackageNotFoundError, metadata
 from pathlib import Path
 
 import pytest
 import yaml
+from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
 
 import pdebench_hss
 from pdebench_hss.contract.citations import SOFTWARE
@@ -63,3 +66,19 @@ def test_every_supported_python_is_tested_on_every_system():
 
 def test_types_are_published():
     assert (Path(pdebench_hss.__file__).parent / "py.typed").exists()
+
+
+def test_what_is_pinned_can_be_installed_with_the_oldest_python():
+    """CI's matrix begins there, and a pin that needs a newer Python would stop it before the first test."""
+    oldest = re.search(r'^requires-python = ">=(.*)"', text("pyproject.toml"), re.MULTILINE)[1]
+    lines = [line.partition("#")[0].strip() for line in text("constraints.txt").splitlines()]
+    pins, checked = [Requirement(line) for line in lines if line], 0
+    for pin in pins:
+        try:
+            needs = metadata(pin.name)["Requires-Python"]
+        except PackageNotFoundError:  # for another platform
+            continue
+        checked += 1
+        taken = pin.marker is None or pin.marker.evaluate({"python_version": oldest})
+        assert not taken or not needs or SpecifierSet(needs).contains(f"{oldest}.99"), f"{pin}: needs Python {needs}"
+    assert checked > 100
