@@ -10,9 +10,14 @@ import os
 import subprocess
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 PATIENCE = float(os.environ.get("PDEBENCH_HSS_PATIENCE", "1"))
 LIMIT = 300.0  # of a test without one of its own, as in pyproject.toml
+
+if PATIENCE != 1:  # before tests are imported: their own settings are made from this profile
+    settings.register_profile("patient", suppress_health_check=[HealthCheck.too_slow])
+    settings.load_profile("patient")
 
 
 def be_patient(items: list[pytest.Item]) -> None:
