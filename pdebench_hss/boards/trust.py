@@ -138,7 +138,8 @@ def summary(trials: pd.DataFrame) -> dict[str, str]:
     last day of those that were checked, or else of the runs."""
     if COLUMNS[0] not in trials:
         return {}
-    told = [values for values in zip(*(trials[name] for name in COLUMNS), strict=True) if values[0]]
+    known = trials[list(COLUMNS)].where(trials[COLUMNS[0]].isin(LEVELS), "").fillna("")  # a file may say anything
+    told = [values for values in known.itertuples(index=False, name=None) if values[0]]
     counts = Counter(level for level, _, _ in told)
     order = sorted(counts, key=LEVELS.index, reverse=True)
     level = order[0] if len(order) == 1 else ", ".join(f"{level} {counts[level]}" for level in order)

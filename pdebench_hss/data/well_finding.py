@@ -48,12 +48,15 @@ def _steps(layout: WellLayout, task: WellTaskFile) -> int:
     """Of a window: a rollout's, those of its history included, or from the oldest frame of a pair to its output."""
     longest = (layout.frames() - 1) // task.stride
     wanted = (task.steps or min(longest, LONGEST)) if task.rollout else task.history
-    if not task.history <= wanted <= longest:
-        needed = max(wanted, task.history)
+    needed = max(wanted, task.history)
+    if needed > longest:
         raise UsageError(
             f"{task.directory}: trajectories of {layout.frames()} frames have {longest} steps with a stride of "
             f"{task.stride}, and {needed} {'is' if needed == 1 else 'are'} needed with a history of {task.history}"
         )
+    if wanted < task.history:
+        most = f"steps must be {task.history} to {longest}"
+        raise UsageError(f"{task.directory}: {most}, its history included; not {wanted}")
     return wanted
 
 

@@ -187,7 +187,7 @@ def tuned_board(folder: Path) -> Path:
 def test_a_row_shows_own_training_and_tuning_and_charts_show_the_held_out_error(page, tmp_path):
     write_report([tuned_board(tmp_path / "board")], tmp_path / "report.html", published_tables())
     page.goto((tmp_path / "report.html").as_uri())
-    notes = page.locator("#leaderboard-body .note").all_inner_texts()
+    notes = page.locator("#leaderboard-body td.name .note").all_inner_texts()
     tuning = "12 tries, 612 s: lr=0.0043 rank=12 levels=2 outer_rank=31"
     assert notes == ["trains itself", tuning, "own loss, own optimiser"]
     settings = page.locator("#leaderboard-body .group-line").all_inner_texts()
