@@ -82,7 +82,8 @@ def quick(emit) -> int:
 
 @pytest.fixture
 def make(monkeypatch, tmp_path):
-    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent))
+    places = (Path(__file__).parent, Path(__file__).parents[1] / "support")
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(map(str, places)))
 
     def job(function, *more) -> Job:
         names = function.__code__.co_varnames[1 : function.__code__.co_argcount]
